@@ -1,0 +1,1 @@
+//! Every setting of a run, with its default and the reason for it.

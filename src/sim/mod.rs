@@ -1,0 +1,1 @@
+//! The embedded server: a continuous-batching scheduler with known truth.

@@ -1,0 +1,1 @@
+//! Statistics on `&[f64]`: knows nothing of metrics, requests or servers.
