@@ -1,1 +1,347 @@
 //! Every setting of a run, with its default and the reason for it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::metric::Measure;
+use crate::rng::Seed;
+
+/// A key that never shows: not in logs, files, errors or `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(String);
+
+impl ApiKey {
+    /// Wraps a key. Stray spaces are kept: preflight says so, since a server would refuse it.
+    pub fn new(key: impl Into<String>) -> Self {
+        Self(key.into())
+    }
+
+    /// The key itself: for the `Authorization` header and for redaction only.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// `text` with every occurrence of the key replaced.
+    #[must_use]
+    pub fn redact(&self, text: &str) -> String {
+        let key = self.0.trim();
+        if key.len() < 4 { text.to_owned() } else { text.replace(key, "[redacted]") }
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKey([redacted])")
+    }
+}
+
+/// Which API the requests use.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApiChoice {
+    /// Completions where a probe succeeds (exact lengths by token ids), else chat.
+    #[default]
+    Auto,
+    /// `/v1/completions`.
+    Completions,
+    /// `/v1/chat/completions`.
+    Chat,
+}
+
+/// A parameter that some servers refuse.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TriState {
+    /// Sent where preflight finds it accepted.
+    #[default]
+    Auto,
+    /// Always sent.
+    On,
+    /// Never sent.
+    Off,
+}
+
+/// Who starts the server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Launch {
+    /// The embedded simulator.
+    Simulator {
+        /// The preset's name.
+        preset: String,
+    },
+    /// Somebody else; it just has a URL.
+    External,
+    /// We do, by a command run in its own process group.
+    Command {
+        /// The command line, split as a shell would.
+        command: String,
+        /// The path that answers 200 when the server is ready.
+        ready_path: String,
+        /// How long to wait for it, seconds.
+        ready_timeout_s: f64,
+    },
+    /// Hooks that restart and stop it: containers, units, pods.
+    Hooks {
+        /// Restarts the server; returns when the restart is under way or done.
+        restart: String,
+        /// Stops it at the end, where given.
+        stop: Option<String>,
+        /// The path that answers 200 when the server is ready.
+        ready_path: String,
+        /// How long to wait for it, seconds.
+        ready_timeout_s: f64,
+    },
+}
+
+/// One side of a comparison: a server and how it comes up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// The base URL. The simulator fills it in.
+    pub url: String,
+    /// Who starts it.
+    pub launch: Launch,
+}
+
+/// What happens to baselines (criterion's four).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BaselineChoice {
+    /// Points this name at the run, replacing what it pointed at.
+    pub save: Option<String>,
+    /// Adds the run to this name.
+    pub append: Option<String>,
+    /// Compares with this name.
+    pub compare: Option<String>,
+    /// A missing baseline (or a point missing in it) is not an error.
+    pub lenient: bool,
+    /// Judges this stored baseline in place of a fresh run.
+    pub load: Option<String>,
+}
+
+/// The four limits of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// TCP and TLS.
+    pub connect: Duration,
+    /// Sent to the first byte of the answer's body.
+    pub first_byte: Duration,
+    /// Between two events that carry tokens: comments do not count, since servers send
+    /// keep-alives while the engine hangs.
+    pub idle: Duration,
+    /// The whole request; none by default, since answers may be long.
+    pub total: Option<Duration>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            // A long prompt in a full queue waits minutes on real servers.
+            first_byte: Duration::from_secs(600),
+            idle: Duration::from_secs(120),
+            total: None,
+        }
+    }
+}
+
+/// Everything that shapes a run.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The server to measure.
+    pub target: Target,
+    /// The other side (its base), measured in interleaved blocks or rounds.
+    pub against: Option<Target>,
+    /// The model's name; none: the first of `/v1/models`.
+    pub model: Option<String>,
+    /// Completions or chat.
+    pub api: ApiChoice,
+    /// The key for `Authorization: Bearer`.
+    pub api_key: Option<ApiKey>,
+    /// Headers sent with every request.
+    pub headers: Vec<(String, String)>,
+    /// Fields merged into every request body.
+    pub extra_body: serde_json::Map<String, serde_json::Value>,
+    /// A PEM file of an authority to trust.
+    pub ca_cert: Option<PathBuf>,
+    /// Accepts any certificate.
+    pub insecure: bool,
+    /// Limits of a request.
+    pub timeouts: Timeouts,
+    /// Whether answers run to their full length.
+    pub ignore_eos: TriState,
+    /// The root of lengths, arrivals and prompts.
+    pub seed: Seed,
+    /// Sends the same prompt text in every run (a prefix cache may then answer).
+    pub replay_prompts: bool,
+    /// Measured requests a round, for every load point.
+    pub num_prompts: Option<u32>,
+    /// Least measured time a round.
+    pub measurement_time: Option<Duration>,
+    /// Longest warm-up of a load point.
+    pub warm_up_time: Duration,
+    /// Requests of the rate-1 reference.
+    pub reference_requests: u32,
+    /// Pause between load points.
+    pub cool_down: Duration,
+    /// Launches per side.
+    pub starts: u32,
+    /// Measured passes of a load point within a start.
+    pub rounds: u32,
+    /// Blocks after which a decision may end the run.
+    pub looks: Vec<u32>,
+    /// Wall-clock budget; counts and starts shrink to fit.
+    pub budget: Option<Duration>,
+    /// How the slots of a closed loop begin.
+    pub slot_start: SlotStart,
+    /// Which phases are left out.
+    pub skip: Skip,
+    /// Failed / attempted above which a load point is stopped.
+    pub max_error_rate: f64,
+    /// Stops the sweep at the first saturated or overloaded point.
+    pub stop_when_saturated: bool,
+    /// Facts to store with the run: `max_num_batched_tokens=2048`.
+    pub metadata: BTreeMap<String, String>,
+    /// Baselines read and written.
+    pub baseline: BaselineChoice,
+    /// How a comparison is judged.
+    pub judge: JudgeSettings,
+    /// Where runs, baselines and reports live.
+    pub output_dir: PathBuf,
+    /// The run's name, for its folder; none: the plan's hash.
+    pub name: Option<String>,
+}
+
+/// How the slots of a closed loop send their first requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SlotStart {
+    /// Spread over about one expected E2E, so that fixed lengths do not march in waves.
+    #[default]
+    Spread,
+    /// All at once, as vLLM's client does.
+    Together,
+}
+
+/// Phases left out for a quick look; the report says so.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skip {
+    /// No preflight.
+    pub preflight: bool,
+    /// No warm-up.
+    pub warm_up: bool,
+    /// No rate-1 reference.
+    pub reference: bool,
+}
+
+/// How a comparison is judged (STATISTICS.md, D.4 to D.7).
+#[derive(Debug, Clone, PartialEq)]
+pub struct JudgeSettings {
+    /// Family-wise level of the cells after Holm.
+    pub significance_level: f64,
+    /// Level of the shown intervals.
+    pub confidence_level: f64,
+    /// Floor of throughput and TPOT, where set.
+    pub noise_threshold: Option<f64>,
+    /// The gated measures; none: the contract's defaults.
+    pub gate: Option<Vec<Measure>>,
+    /// Absolute limits: `ttft_p99<500ms`.
+    pub require: Vec<String>,
+    /// Makes `inconclusive` fail.
+    pub fail_on_inconclusive: bool,
+    /// Observes only: never fails.
+    pub no_fail: bool,
+    /// Takes a latency halved or a throughput doubled for real.
+    pub accept_gain: bool,
+}
+
+impl Default for JudgeSettings {
+    fn default() -> Self {
+        Self {
+            // 0.02 keeps a whole report below 1 % false alarms at twice the assumed noise (C.5).
+            significance_level: 0.02,
+            confidence_level: 0.95,
+            noise_threshold: None,
+            gate: None,
+            require: Vec::new(),
+            fail_on_inconclusive: false,
+            no_fail: false,
+            accept_gain: false,
+        }
+    }
+}
+
+impl Settings {
+    /// The defaults for a real server at `url`, started by somebody else.
+    #[must_use]
+    pub fn for_url(url: impl Into<String>) -> Self {
+        Self {
+            target: Target { url: url.into(), launch: Launch::External },
+            against: None,
+            model: None,
+            api: ApiChoice::Auto,
+            api_key: None,
+            headers: Vec::new(),
+            extra_body: serde_json::Map::new(),
+            ca_cert: None,
+            insecure: false,
+            timeouts: Timeouts::default(),
+            ignore_eos: TriState::Auto,
+            seed: Seed(0),
+            replay_prompts: false,
+            num_prompts: None,
+            measurement_time: None,
+            warm_up_time: Duration::from_secs(60),
+            reference_requests: 60,
+            // The card's heat and the server's queues settle; real servers only.
+            cool_down: Duration::from_secs(10),
+            starts: 1,
+            rounds: 1,
+            looks: Vec::new(),
+            budget: None,
+            slot_start: SlotStart::Spread,
+            skip: Skip::default(),
+            max_error_rate: 0.5,
+            stop_when_saturated: false,
+            metadata: BTreeMap::new(),
+            baseline: BaselineChoice::default(),
+            judge: JudgeSettings::default(),
+            output_dir: PathBuf::from("target-reports"),
+            name: None,
+        }
+    }
+
+    /// The defaults for the embedded simulator: short rounds, five starts, no cool-down.
+    #[must_use]
+    pub fn for_simulator(preset: impl Into<String>) -> Self {
+        let mut settings = Self::for_url(String::new());
+        settings.target.launch = Launch::Simulator { preset: preset.into() };
+        settings.starts = 5; // the fewest that a gate accepts
+        settings.reference_requests = 10;
+        settings.cool_down = Duration::ZERO;
+        settings.warm_up_time = Duration::from_secs(2);
+        settings
+    }
+
+    /// Whether the server is the embedded simulator.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        matches!(self.target.launch, Launch::Simulator { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_never_shows() {
+        let key = ApiKey::new("sk-secret");
+        assert!(!format!("{key:?}").contains("secret"));
+        assert_eq!(key.redact("bad key sk-secret."), "bad key [redacted].");
+    }
+}

@@ -1,0 +1,53 @@
+//! A finding: a sentence about something that limits trust, with its mend.
+
+use serde::{Deserialize, Serialize};
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Worth knowing.
+    Note,
+    /// Limits trust, or would in a comparison.
+    Warning,
+    /// The client or the load could have moved a cell by more than half its floor.
+    Invalid,
+    /// The run cannot give figures.
+    Fatal,
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// A stable name for machines: `lockstep`, `schedule_lag`.
+    pub code: String,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The sentence for people; lower case, no final period.
+    pub text: String,
+    /// How to mend it.
+    pub mend: Option<String>,
+    /// The load point it concerns; none: the run.
+    pub point: Option<String>,
+}
+
+impl Finding {
+    /// A finding about the whole run.
+    pub fn new(code: &str, severity: Severity, text: impl Into<String>) -> Self {
+        Self { code: code.to_owned(), severity, text: text.into(), mend: None, point: None }
+    }
+
+    /// Says how to mend it.
+    #[must_use]
+    pub fn with_mend(mut self, mend: impl Into<String>) -> Self {
+        self.mend = Some(mend.into());
+        self
+    }
+
+    /// Ties it to a load point.
+    #[must_use]
+    pub fn at(mut self, point: impl Into<String>) -> Self {
+        self.point = Some(point.into());
+        self
+    }
+}

@@ -1,0 +1,232 @@
+//! A run as it is stored: `run.json`, schema 1.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Finding;
+use crate::plan::{Design, Phase, Side};
+use crate::rng::Seed;
+use crate::scenario::LoadPoint;
+
+/// The schema this version writes. Older ones stay readable.
+pub const SCHEMA: u32 = 1;
+
+/// The definitions of TTFT and the rest that this version measures by. A comparison across
+/// definitions is incomparable.
+pub const DEFINITIONS: &str = "inferometer-1";
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredRun {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The folder's name: UTC time and name.
+    pub id: String,
+    /// What the user called it.
+    pub name: Option<String>,
+    /// When it began, UTC.
+    pub started_at: jiff::Timestamp,
+    /// When it ended; none while it runs or where it was killed.
+    pub ended_at: Option<jiff::Timestamp>,
+    /// How far it came.
+    pub status: RunStatus,
+    /// Who made it: `inferometer 0.1.0`, or an imported tool.
+    pub tool: String,
+    /// [`DEFINITIONS`], or the imported tool's.
+    pub definitions: String,
+    /// The command line, secrets redacted.
+    pub command_line: Vec<String>,
+    /// One side or two.
+    pub design: Design,
+    /// The root of lengths and arrivals.
+    pub seed: Seed,
+    /// The salt of this run's prompts.
+    pub salt: Seed,
+    /// The same hash: the same work.
+    pub workload_hash: String,
+    /// The servers.
+    pub sides: BTreeMap<Side, StoredSide>,
+    /// The client's machine and code.
+    pub environment: BTreeMap<String, String>,
+    /// Facts the user gave: `max_num_batched_tokens=2048`.
+    pub metadata: BTreeMap<String, String>,
+    /// Settings that shape the figures, as text.
+    pub settings: BTreeMap<String, String>,
+    /// The references and load points.
+    pub points: Vec<StoredPoint>,
+    /// The starts, in order.
+    pub starts: Vec<StoredStart>,
+    /// The rounds, in order.
+    pub rounds: Vec<StoredRound>,
+    /// What limits trust.
+    pub findings: Vec<Finding>,
+}
+
+/// How far a run came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// Under way, or killed.
+    Running,
+    /// To its end.
+    Complete,
+    /// Stopped by the user; what was measured is kept.
+    Interrupted,
+    /// Stopped by a fault of the server or the client.
+    Failed,
+}
+
+/// A server as it was found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct StoredSide {
+    /// What reports call it.
+    pub label: String,
+    /// Its base URL, without credentials.
+    pub url: String,
+    /// The model asked for.
+    pub model: String,
+    /// `completions` or `chat`.
+    pub api: String,
+    /// `vllm`, `llama.cpp`, `inferometer-sim`, …
+    pub engine: Option<String>,
+    /// Its version.
+    pub engine_version: Option<String>,
+    /// The launch command or hooks, secrets redacted.
+    pub command: Option<String>,
+    /// Names (never values) of the environment variables given to it.
+    pub environment_names: Vec<String>,
+    /// The engine's own effective settings, from its log or metrics.
+    pub engine_settings: BTreeMap<String, String>,
+    /// What the server takes and tells, from preflight.
+    pub offers: crate::api::Offers,
+    /// Tokens that the chat template adds, learned in preflight.
+    pub template_tokens: Option<u32>,
+}
+
+/// A reference or load point, with its id.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredPoint {
+    /// `group/scenario/load`.
+    pub id: String,
+    /// Reference or load.
+    pub phase: Phase,
+    /// What it is.
+    #[serde(flatten)]
+    pub point: LoadPoint,
+}
+
+/// One start of a server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredStart {
+    /// Whose server.
+    pub side: Side,
+    /// Which block.
+    pub block: u32,
+    /// Ordinal in the run.
+    pub start: u32,
+    /// When, UTC.
+    pub at: jiff::Timestamp,
+    /// What tells it from other starts: the server's `process_start_time_seconds`, else our launch.
+    pub identity: Option<String>,
+    /// Seconds until it was ready, where we launched it.
+    pub ready_s: Option<f64>,
+    /// Why it gave no figures, where it did not.
+    pub failure: Option<String>,
+}
+
+/// How a round ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RoundStatus {
+    /// With all it was planned to measure.
+    Complete,
+    /// The server could not keep up with the offered rate.
+    Saturated,
+    /// Above 5 % of the requests failed: latencies are of survivors.
+    Overloaded,
+    /// Stopped early by the error limit.
+    Stopped,
+    /// Stopped by the user.
+    Interrupted,
+}
+
+/// One round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StoredRound {
+    /// The load point's id.
+    pub point: String,
+    /// Reference or load.
+    pub phase: Phase,
+    /// Whose server.
+    pub side: Side,
+    /// Which block.
+    pub block: u32,
+    /// Which start.
+    pub start: u32,
+    /// Which pass within the start.
+    pub round: u32,
+    /// The root of its lengths and arrivals.
+    pub seed: Seed,
+    /// When it began, UTC.
+    pub at: jiff::Timestamp,
+    /// When the window opened, ns on the run's clock.
+    pub window_open_ns: u64,
+    /// When the window closed.
+    pub window_close_ns: u64,
+    /// How it ended.
+    pub status: RoundStatus,
+    /// The warm-up before it, where there was one.
+    pub warm_up: Option<WarmUp>,
+    /// How well the client and the load behaved.
+    pub health: Health,
+    /// The server's own word over the round, where offered: canonical name → value.
+    #[serde(default)]
+    pub telemetry: BTreeMap<String, f64>,
+    /// Samples over the round (queue, KV use, …): canonical name → (ns, value), at most 600 each.
+    #[serde(default)]
+    pub series: BTreeMap<String, Vec<(u64, f64)>>,
+}
+
+/// What a warm-up did.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WarmUp {
+    /// Completed requests.
+    pub requests: u32,
+    /// How long, seconds.
+    pub seconds: f64,
+    /// Whether the medians had settled (or the limit ended it).
+    pub stable: bool,
+    /// Median E2EL of its last window, seconds.
+    pub e2el_s: Option<f64>,
+}
+
+/// How well the client and the load behaved in a round.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Health {
+    /// p50 and p99 of sent − due (open loop) or of refill delay (closed loop), ms.
+    pub schedule_lag_p50_ms: Option<f64>,
+    /// See above.
+    pub schedule_lag_p99_ms: Option<f64>,
+    /// p99 of how late the client's own event loop ran a timer, ms.
+    pub loop_lag_p99_ms: Option<f64>,
+    /// Client CPU over the window / (window × cores).
+    pub client_cpu: Option<f64>,
+    /// Time average of requests in flight inside the window.
+    pub in_flight_mean: Option<f64>,
+    /// QPS × mean E2EL (Little's law), for comparison with `in_flight_mean`.
+    pub little: Option<f64>,
+    /// Share of the window at the concurrency cap.
+    pub at_cap_share: Option<f64>,
+    /// |mean of exp(2πi·t/P)| of the send times, P = median E2EL: 0 even, 1 all at once.
+    pub lockstep: Option<f64>,
+    /// Events within 50 µs of the one before / events.
+    pub coalesced_share: Option<f64>,
+    /// Arrivals due in the window per second, as realised.
+    pub offered_per_s: Option<f64>,
+    /// Sends in the window per second.
+    pub sent_per_s: Option<f64>,
+    /// Completions / realised arrivals in the window.
+    pub completion_ratio: Option<f64>,
+}

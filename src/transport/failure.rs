@@ -1,0 +1,78 @@
+//! How a request fails: a closed list, kept with what was seen.
+
+use serde::{Deserialize, Serialize};
+
+/// The kinds of failure. Each names one cause that a reader can act on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// The name did not resolve.
+    Dns,
+    /// Nobody listens.
+    ConnectRefused,
+    /// No connection within the limit.
+    ConnectTimeout,
+    /// Another failure to connect.
+    Connect,
+    /// TLS or certificate.
+    Tls,
+    /// Our own machine ran out of descriptors (EMFILE, ENFILE).
+    ClientDescriptors,
+    /// Our own machine ran out of ports (EADDRNOTAVAIL).
+    ClientPorts,
+    /// A reused connection that the server had already closed.
+    StaleConnection,
+    /// The connection was reset before or in the answer.
+    Reset,
+    /// 401 or 403.
+    Unauthorized,
+    /// 404.
+    NotFound,
+    /// 429: a policy limit, not a slow server.
+    RateLimited,
+    /// 400, 422 or another 4xx.
+    BadRequest,
+    /// 503: busy, or not ready.
+    Unavailable,
+    /// 500, 502 or another 5xx.
+    ServerError,
+    /// A status outside 2xx, 4xx and 5xx.
+    UnexpectedStatus,
+    /// An answer that is not a stream of events (an HTML page from a gateway).
+    NotAStream,
+    /// An event that is not the dialect's JSON.
+    InvalidEvent,
+    /// A line or event beyond the decoder's limit.
+    Oversized,
+    /// An error object inside a 200 stream.
+    ErrorInStream,
+    /// Status 200 and no token.
+    Empty,
+    /// The stream ended before its finish.
+    Incomplete,
+    /// The body was cut (chunked encoding, content length).
+    Truncated,
+    /// No first byte within the limit.
+    FirstByteTimeout,
+    /// No token event for longer than the limit.
+    IdleTimeout,
+    /// The whole request took longer than the limit.
+    TotalTimeout,
+    /// We stopped it.
+    Cancelled,
+}
+
+/// One failure with its evidence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Which kind.
+    pub kind: FailureKind,
+    /// What was said: by the server, the system or the decoder. Redacted, at most 1 KiB.
+    pub message: String,
+    /// `Retry-After`, as sent.
+    pub retry_after: Option<String>,
+    /// The first bytes of the body, lossy, at most 512; empty where there were none.
+    pub first_bytes: String,
+    /// The last bytes of the body, lossy, at most 512; empty where `first_bytes` holds it all.
+    pub last_bytes: String,
+}
