@@ -1,0 +1,3 @@
+//! The surface: flags and commands.
+
+pub(crate) mod args;
