@@ -4,11 +4,17 @@
 pub mod acceptance;
 pub mod cell;
 pub mod comparison;
+pub mod contender;
 pub mod decide;
 pub mod decision;
 pub mod failures;
+pub mod gate;
+pub mod judge;
+pub mod limits;
 pub mod looks;
+pub mod mode;
 mod sample;
+pub mod validity;
 pub mod verdict;
 
 pub use comparison::{Cell, Comparison, GateResult, Mode, SuiteResult};

@@ -64,3 +64,12 @@ impl LoadPoint {
         format!("{}/{}/{}", self.group, self.scenario, self.load.id())
     }
 }
+
+impl LoadPoint {
+    /// Whether every request asks for the same lengths.
+    #[must_use]
+    pub fn lengths_are_fixed(&self) -> bool {
+        matches!((&self.input, &self.output), (Length::Fixed(_), Length::Fixed(_)))
+            && self.prompt == PromptSpec::Synthetic
+    }
+}

@@ -1,5 +1,7 @@
 //! Metrics of a round, then of a start. Pure.
 
+pub mod measured;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
