@@ -1,4 +1,5 @@
 //! The simulated engine in virtual time: conservation, closed forms, and the ordering that real servers show.
+#![allow(clippy::unwrap_used)] // helpers of tests
 
 use inferometer::rng::Seed;
 use inferometer::sim::virtual_run::{Arrival, SlotStart, VirtualRequest, closed_loop, open_loop};

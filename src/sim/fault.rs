@@ -26,6 +26,12 @@ pub enum FaultKind {
     Refuse,
     /// The connection is reset before the response.
     ResetBefore,
+    /// A reused connection is reset before the response: the server had closed it already.
+    Stale,
+    /// The response's head comes late.
+    LateHead,
+    /// The first token comes late, after the head.
+    LateToken,
     /// The connection is reset after some tokens.
     ResetDuring,
     /// The connection ends after some tokens without the last chunk of the chunked encoding.
@@ -86,7 +92,7 @@ enum Argument {
 }
 
 /// Every kind: its name and its argument with the default.
-const KINDS: [(FaultKind, &str, Argument); 33] = [
+const KINDS: [(FaultKind, &str, Argument); 36] = [
     (FaultKind::Unauthorized, "401", Argument::None),
     (FaultKind::RateLimit, "429", Argument::TimeMs(2000)),
     (FaultKind::ServerError, "500", Argument::None),
@@ -95,6 +101,9 @@ const KINDS: [(FaultKind, &str, Argument); 33] = [
     (FaultKind::RejectIgnoreEos, "reject-ignore-eos", Argument::None),
     (FaultKind::Refuse, "refuse", Argument::TimeMs(500)),
     (FaultKind::ResetBefore, "reset-before", Argument::None),
+    (FaultKind::Stale, "stale", Argument::None),
+    (FaultKind::LateHead, "late-head", Argument::TimeMs(500)),
+    (FaultKind::LateToken, "late-token", Argument::TimeMs(500)),
     (FaultKind::ResetDuring, "reset-during", Argument::Count(3)),
     (FaultKind::Truncate, "truncate", Argument::Count(3)),
     (FaultKind::ErrorObject, "error-object", Argument::Count(3)),

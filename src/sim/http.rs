@@ -1,7 +1,7 @@
 //! Server: plays the engine in real time over HTTP on threads of its own.
 
 use std::net::{SocketAddr, TcpListener as StdListener};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -168,18 +168,21 @@ fn launch(
     let observed = Arc::new(Mutex::new(Observed::new()));
     let truth = Arc::new(TruthLog::new(config.log_limit));
     let engine = Engine::new(config.profile, config.noise, config.seed);
-    let player = Player::new(engine, clock, observed.clone());
+    let waiting = Arc::new(AtomicU32::new(0));
+    let player = Player::new(engine, clock, observed.clone(), waiting.clone());
     let shared = Arc::new(Shared {
         config: config.clone(),
         clock,
         started_ns: clock.now_ns(),
         commands: commands.clone(),
         observed,
+        waiting,
         truth: truth.clone(),
         cache: Mutex::new(PrefixCache::new(config.profile.limits.kv_capacity_tokens)),
         next_key: AtomicU64::new(0),
         refuse_ms: AtomicU64::new(0),
         refuse: Notify::new(),
+        refusing: Notify::new(),
     });
     let stop = Arc::new(Notify::new());
     let stopped = stop.clone();
@@ -206,6 +209,7 @@ async fn accept(
             () = stop.notified() => return,
             () = shared.refuse.notified() => {
                 drop(listener);
+                shared.refusing.notify_one();
                 let closed = Duration::from_millis(shared.refuse_ms.load(Ordering::Relaxed));
                 tokio::select! {
                     () = stop.notified() => return,

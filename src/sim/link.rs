@@ -43,6 +43,11 @@ impl Link {
         self.reset.store(true, Ordering::Relaxed);
     }
 
+    /// Whether a request was answered on it before.
+    pub(crate) fn is_reused(&self) -> bool {
+        self.answered.load(Ordering::Relaxed) > 0
+    }
+
     fn is_reset(&self) -> bool {
         self.reset.load(Ordering::Relaxed)
     }

@@ -1,6 +1,7 @@
 //! Player: one thread that lets the engine's virtual time run with the clock.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -81,6 +82,7 @@ pub(crate) struct Player {
     engine: Engine,
     clock: Clock,
     observed: Arc<Mutex<Observed>>,
+    waiting: Arc<AtomicU32>,
     subscribers: HashMap<RequestId, Subscriber>,
     ids: HashMap<u64, RequestId>,
 }
@@ -91,8 +93,13 @@ enum Flow {
 }
 
 impl Player {
-    pub(crate) fn new(engine: Engine, clock: Clock, observed: Arc<Mutex<Observed>>) -> Self {
-        Self { engine, clock, observed, subscribers: HashMap::new(), ids: HashMap::new() }
+    pub(crate) fn new(
+        engine: Engine,
+        clock: Clock,
+        observed: Arc<Mutex<Observed>>,
+        waiting: Arc<AtomicU32>,
+    ) -> Self {
+        Self { engine, clock, observed, waiting, subscribers: HashMap::new(), ids: HashMap::new() }
     }
 
     /// Runs until told to stop or until nobody can talk to it any more.
@@ -151,7 +158,9 @@ impl Player {
 
     fn deliver(&mut self, events: &mut Vec<EngineEvent>) {
         let observed = self.observed.clone();
-        // Tokens leave first: bookkeeping must not delay them.
+        // Held from before the first token leaves, so that whoever has seen a token finds it counted. Tokens leave
+        // before the bookkeeping, which must not delay them.
+        let mut observed = lock(&observed);
         for event in &*events {
             if let Some(subscriber) = self.subscribers.get(&event.request) {
                 let tick = Tick {
@@ -164,11 +173,11 @@ impl Player {
                 let _ = subscriber.submission.ticks.try_send(tick);
             }
         }
-        let mut observed = lock(&observed);
         for event in events.drain(..) {
             self.observe(event, &mut observed);
         }
         observed.gauges = self.engine.gauges();
+        self.waiting.store(observed.gauges.waiting, Ordering::Relaxed);
     }
 
     fn observe(&mut self, event: EngineEvent, observed: &mut Observed) {

@@ -1,7 +1,7 @@
 //! Routes: which answer each path gets.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -33,6 +33,9 @@ use crate::units::ns_to_s;
 /// The longest body read: a prompt of some million token ids.
 const BODY_LIMIT_BYTES: usize = 64 << 20;
 
+/// How long closing the port may take.
+const CLOSING: Duration = Duration::from_secs(1);
+
 const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream; charset=utf-8";
 const METRICS: &str = "text/plain; version=1.0.0; charset=utf-8";
@@ -47,12 +50,16 @@ pub(crate) struct Shared {
     pub(crate) started_ns: u64,
     pub(crate) commands: Sender<Command>,
     pub(crate) observed: Arc<Mutex<Observed>>,
+    /// Requests that wait, as the player last saw them.
+    pub(crate) waiting: Arc<AtomicU32>,
     pub(crate) truth: Arc<TruthLog>,
     pub(crate) cache: Mutex<PrefixCache>,
     pub(crate) next_key: AtomicU64,
     /// For how long the port shall be closed, told by `refuse`.
     pub(crate) refuse_ms: AtomicU64,
     pub(crate) refuse: Notify,
+    /// Told when the port has been closed.
+    pub(crate) refusing: Notify,
 }
 
 /// An answer to be made of these, unless the connection is to be reset.
@@ -156,8 +163,9 @@ impl Shared {
         let model = json!(self.config.model);
         let created = self.wall_s(self.started_ns);
         format!(
-            r#"{{"object":"list","data":[{{"id":{model},"object":"model","created":{created},"owned_by":"inferometer","root":{model},"parent":null,"max_model_len":{},"permission":[]}}]}}"#,
-            self.config.max_model_len
+            r#"{{"object":"list","data":[{{"id":{model},"object":"model","created":{created},"owned_by":"inferometer","root":{model},"parent":null,"max_model_len":{},"permission":[{{"id":"modelperm-{:016x}","object":"model_permission","created":{created},"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}}]}}]}}"#,
+            self.config.max_model_len,
+            self.config.seed.named("permission").0
         )
     }
 
@@ -206,6 +214,17 @@ impl Shared {
         let received_ns = self.clock.now_ns();
         let key = self.next_key.fetch_add(1, Ordering::Relaxed);
         let active = Active::of(&self.config.faults, key);
+        if let Some(fault) = active.get(FaultKind::LateHead) {
+            tokio::time::sleep(fault.duration).await;
+        }
+        if let Some(fault) = active.get(FaultKind::Refuse) {
+            let ms = u64::try_from(fault.duration.as_millis()).unwrap_or(u64::MAX);
+            self.refuse_ms.store(ms, Ordering::Relaxed);
+            self.refuse.notify_one();
+            // The port must be closed before the client learns of the reset. Where it is closed already nobody
+            // answers, hence the limit.
+            let _ = tokio::time::timeout(CLOSING, self.refusing.notified()).await;
+        }
         if let Some(answer) = self.refused(&active, link, body)? {
             return Ok(answer);
         }
@@ -221,8 +240,7 @@ impl Shared {
         if active.has(FaultKind::IgnoreMaxTokens) {
             form.output_tokens = form.output_tokens.saturating_mul(2).min(rules.max_model_len);
         }
-        let waiting = lock(&self.observed).gauges.waiting;
-        if waiting >= self.config.max_queued {
+        if self.waiting.load(Ordering::Relaxed) >= self.config.max_queued {
             return Ok(queue_full());
         }
         if let (Some(id), Delivery::Whole) = (form.bad_token, form.delivery) {
@@ -262,12 +280,8 @@ impl Shared {
         link: &Arc<Link>,
         body: &[u8],
     ) -> io::Result<Option<Answer>> {
-        if let Some(fault) = active.get(FaultKind::Refuse) {
-            let ms = u64::try_from(fault.duration.as_millis()).unwrap_or(u64::MAX);
-            self.refuse_ms.store(ms, Ordering::Relaxed);
-            self.refuse.notify_one();
-        }
-        if active.has(FaultKind::Refuse) || active.has(FaultKind::ResetBefore) {
+        let stale = active.has(FaultKind::Stale) && link.is_reused();
+        if stale || active.has(FaultKind::Refuse) || active.has(FaultKind::ResetBefore) {
             link.reset();
             return Err(io::ErrorKind::ConnectionReset.into());
         }

@@ -142,6 +142,9 @@ impl Script {
             self.push_role();
             self.flush(steps);
         }
+        if let Some(fault) = self.active.get(FaultKind::LateToken) {
+            steps.push_back(Step::Pause(fault.duration));
+        }
     }
 
     /// What is written as tokens come.
