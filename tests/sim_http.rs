@@ -192,6 +192,17 @@ fn errors_use_the_real_servers_words() {
     assert_eq!(body_of(&answer), r#"{"detail":"Not Found"}"#);
 }
 
+#[test]
+fn a_full_queue_is_busy_in_the_real_servers_words() {
+    let server = SimServer::start(SimConfig { max_queued: 0, ..config() }).unwrap();
+    let answer = post(&server, "/v1/chat/completions", CHAT);
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert_eq!(
+        body_of(&answer),
+        r#"{"error":{"message":"The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.","type":"Service Unavailable","param":null,"code":503}}"#
+    );
+}
+
 fn sample(page: &str, name: &str) -> f64 {
     let line = page.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}"));
     line.rsplit(' ').next().unwrap().parse().unwrap()
@@ -279,12 +290,12 @@ fn a_client_that_leaves_frees_its_place() {
     let long = STREAM.replace(":6", ":8000");
     let mut stream = connect(&server);
     stream.write_all(request("POST", "/v1/completions", "", &long).as_bytes()).unwrap();
-    let mut some = [0; 200];
+    let mut some = [0; 400]; // head and first event
     stream.read_exact(&mut some).unwrap();
     drop(stream);
     for _ in 0..400 {
-        let page = get(&server, "/metrics");
-        if sample(&page, "vllm:num_requests_running{") == 0.0 {
+        if server.gauges().running == 0 {
+            let page = get(&server, "/metrics");
             assert!(page.contains("finished_reason=\"abort\",model_name=\"sim\"} 1.0\n"));
             return;
         }

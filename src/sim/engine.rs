@@ -159,7 +159,7 @@ impl Engine {
         let front = self.profile.front;
         // The front end takes one request at a time, as an API server's single event loop does.
         let begin = at_ns.max(self.now_ns).max(self.front_free_ns);
-        self.front_free_ns = begin + ms_to_ns(front.busy_ms(prompt));
+        self.front_free_ns = begin.saturating_add(ms_to_ns(front.busy_ms(prompt)));
         let jitter = if front.in_sigma > 0.0 {
             let mut rng = self.network_seed.nth(id.0).rng();
             let normal: f64 = StandardNormal.sample(&mut rng);
@@ -167,7 +167,7 @@ impl Engine {
         } else {
             1.0
         };
-        let arrives = self.front_free_ns + ms_to_ns(front.in_ms * jitter);
+        let arrives = self.front_free_ns.saturating_add(ms_to_ns(front.in_ms * jitter));
         let cached = spec.cached_tokens.min(prompt - 1);
         self.arriving.push(Reverse((arrives, id)));
         self.arriving_specs.insert(
@@ -290,7 +290,7 @@ impl Engine {
         let pause_ms = self.noise.pause_ms();
         let length_ns = ms_to_ns(self.iteration_ms() * factor + pause_ms);
         // At least a nanosecond, or a profile of zeros would never let time pass.
-        self.iteration_ends_ns = Some(self.now_ns + length_ns.max(1));
+        self.iteration_ends_ns = Some(self.now_ns.saturating_add(length_ns.max(1)));
         self.totals.iterations += 1;
     }
 
@@ -381,7 +381,7 @@ impl Engine {
 
     fn end_iteration(&mut self) {
         self.iteration_ends_ns = None;
-        let at_ns = self.now_ns + ms_to_ns(self.profile.front.out_ms);
+        let at_ns = self.now_ns.saturating_add(ms_to_ns(self.profile.front.out_ms));
         let (leaving, totals) = (&mut self.leaving, &mut self.totals);
         let reserved_tokens = &mut self.reserved_tokens;
         self.running.retain_mut(|sequence| {

@@ -163,6 +163,17 @@ impl FaultSpec {
         Self { kind, count, duration, every: 1, skip: 0, limit: u64::MAX }
     }
 
+    /// The names of all kinds, each with its default argument where it takes one: `stall[:500ms]`.
+    #[must_use]
+    pub fn kinds() -> Vec<String> {
+        let with_argument = |(_, name, argument): &(FaultKind, &str, Argument)| match argument {
+            Argument::None => (*name).to_owned(),
+            Argument::Count(default) => format!("{name}[:{default}]"),
+            Argument::TimeMs(default) => format!("{name}[:{default}ms]"),
+        };
+        KINDS.iter().map(with_argument).collect()
+    }
+
     /// Whether it strikes generation request number `index`, counted from 0.
     #[must_use]
     pub fn strikes(&self, index: u64) -> bool {
@@ -224,16 +235,9 @@ fn parse_kind(text: &str) -> Result<FaultSpec> {
 }
 
 fn unknown_kind(text: &str) -> Error {
-    let names: Vec<String> = KINDS
-        .iter()
-        .map(|(_, name, argument)| match argument {
-            Argument::None => (*name).to_owned(),
-            Argument::Count(default) => format!("{name}[:{default}]"),
-            Argument::TimeMs(default) => format!("{name}[:{default}ms]"),
-        })
-        .collect();
+    let kinds = FaultSpec::kinds().join(", ");
     Error::usage(format!("no known fault in `{text}`"))
-        .with_hint(format!("kinds, with their default arguments: {}", names.join(", ")))
+        .with_hint(format!("kinds, with their default arguments: {kinds}"))
 }
 
 impl fmt::Display for FaultSpec {

@@ -13,14 +13,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 use super::config::SimConfig;
-use super::engine::Engine;
+use super::engine::{Engine, Gauges};
 use super::exposition::Observed;
 use super::fault::FaultKind;
 use super::link::{Link, Tap};
 use super::player::{Command, Player};
 use super::prefix_cache::PrefixCache;
 use super::routes::Shared;
-use super::truth::{TruthLog, TruthRecord};
+use super::truth::{TruthLog, TruthRecord, lock};
 use crate::clock::{Clock, duration_ns};
 use crate::error::{Error, ErrorKind, Result};
 use crate::rng::Seed;
@@ -42,6 +42,7 @@ struct Running {
     commands: mpsc::Sender<Command>,
     stop: Arc<Notify>,
     truth: Arc<TruthLog>,
+    observed: Arc<Mutex<Observed>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -107,6 +108,13 @@ impl SimServer {
     #[must_use]
     pub fn take_truth(&self) -> Vec<TruthRecord> {
         self.running.as_ref().map_or_else(Vec::new, |running| running.truth.take())
+    }
+
+    /// The engine's state, as `/metrics` shows it; all zero while stopped.
+    #[must_use]
+    pub fn gauges(&self) -> Gauges {
+        let running = self.running.as_ref();
+        running.map_or_else(Gauges::default, |running| lock(&running.observed).gauges)
     }
 
     /// Stops it: connections are closed, threads have ended when this returns. It may be restarted.
@@ -175,7 +183,7 @@ fn launch(
         clock,
         started_ns: clock.now_ns(),
         commands: commands.clone(),
-        observed,
+        observed: observed.clone(),
         waiting,
         truth: truth.clone(),
         cache: Mutex::new(PrefixCache::new(config.profile.limits.kv_capacity_tokens)),
@@ -194,7 +202,7 @@ fn launch(
         .name("sim-http".into())
         .spawn(move || runtime.block_on(accept(shared, listener, address, stopped)))
         .map_err(refused)?;
-    Ok(Running { commands, stop, truth, threads: vec![engine_thread, http_thread] })
+    Ok(Running { commands, stop, truth, observed, threads: vec![engine_thread, http_thread] })
 }
 
 /// Accepts until stopped; connections end with the runtime.
