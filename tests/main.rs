@@ -1,4 +1,6 @@
 //! The one integration-test binary: a module per subject.
 
 mod architecture;
+mod sim;
+mod sim_http;
 mod statistics;
