@@ -1,6 +1,9 @@
 //! The one integration-test binary: a module per subject.
 
 mod architecture;
+mod json_schema;
+mod kept;
 mod sim;
 mod sim_http;
 mod statistics;
+mod store;

@@ -150,8 +150,9 @@ pub fn safe_name(text: &str) -> String {
         if name.len() + c.len_utf8() > LONGEST_NAME {
             break;
         }
-        // Letters of any script stay; a leading dot would hide the file.
-        let keep = c.is_alphanumeric() || matches!(c, '-' | '_') || (c == '.' && !name.is_empty());
+        // Letters of any script stay. A dot stays after one: elsewhere it hides a file or climbs.
+        let after_letter = name.ends_with(char::is_alphanumeric);
+        let keep = c.is_alphanumeric() || matches!(c, '-' | '_') || (c == '.' && after_letter);
         name.push(if keep { c } else { '_' });
     }
     format!("{name}~{:016x}", Seed(0).named(text).0)
