@@ -9,3 +9,5 @@ pub mod failures;
 pub mod looks;
 mod sample;
 pub mod verdict;
+#[doc(hidden)]
+pub mod world;
