@@ -11,6 +11,16 @@ pub enum Role {
     Observed,
 }
 
+impl Role {
+    /// The role of a cell whose smallest detectable change is known from `calibrate` (both as a
+    /// ratio minus one). A detectable change far beyond the floor (five times: only gross changes
+    /// would be found, and of what is found much would be noise) makes a cell one that is shown.
+    #[must_use]
+    pub fn by_detectable(detectable: f64, floor: f64) -> Self {
+        if detectable <= 5.0 * floor { Self::Gated } else { Self::Observed }
+    }
+}
+
 /// One number of one load point on both sides.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {

@@ -34,6 +34,14 @@ impl Looks {
         Self(vec![blocks])
     }
 
+    /// These looks: at most ten, ascending, of at least 2 blocks; `None` for anything else.
+    #[must_use]
+    pub fn at(blocks: &[u32]) -> Option<Self> {
+        let ascending = blocks.windows(2).all(|pair| pair[0] < pair[1]);
+        let enough = blocks.first().is_some_and(|first| *first >= 2);
+        (ascending && enough && blocks.len() <= MAX_LOOKS).then(|| Self(blocks.to_vec()))
+    }
+
     /// L: how many looks share the error, for `Options::looks`.
     #[must_use]
     pub fn count(&self) -> u32 {
@@ -72,11 +80,7 @@ impl FromStr for Looks {
             .split(',')
             .map(|look| look.trim().parse().map_err(|_| bad()))
             .collect::<Result<_>>()?;
-        let ascending = looks.windows(2).all(|pair| pair[0] < pair[1]);
-        if looks.len() > MAX_LOOKS || !ascending || looks.first().is_none_or(|first| *first < 2) {
-            return Err(bad());
-        }
-        Ok(Self(looks))
+        Self::at(&looks).ok_or_else(bad)
     }
 }
 

@@ -16,6 +16,8 @@ pub mod mode;
 mod sample;
 pub mod validity;
 pub mod verdict;
+#[doc(hidden)]
+pub mod world;
 
 pub use comparison::{Cell, Comparison, GateResult, Mode, SuiteResult};
 pub use verdict::Verdict;
