@@ -25,10 +25,11 @@ impl Window {
         self.close_ns != u64::MAX
     }
 
-    /// Whether a moment lies inside, both bounds included.
+    /// Whether a moment lies inside: after the opening, and at the close or before, so that
+    /// neighbouring windows share none.
     #[must_use]
     pub fn contains(&self, at_ns: u64) -> bool {
-        (self.open_ns..=self.close_ns).contains(&at_ns)
+        self.open_ns < at_ns && at_ns <= self.close_ns
     }
 
     /// How long it was open, seconds; 0 where it never was.
