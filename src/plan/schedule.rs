@@ -1,6 +1,8 @@
 //! The requests of a round: lengths, seeds and due times.
 
+use super::RoundPlan;
 use crate::rng::Seed;
+use crate::scenario::{Length, Load};
 
 /// One request as planned.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,4 +21,40 @@ pub struct PlannedRequest {
 
 /// The endless list of a round's requests: the n-th is the same whoever asks and when.
 #[derive(Debug, Clone)]
-pub struct Schedule {}
+pub struct Schedule {
+    plan: RoundPlan,
+    next: u64,
+}
+
+impl Schedule {
+    /// The list of this round.
+    #[must_use]
+    pub fn new(plan: &RoundPlan) -> Self {
+        Self { plan: plan.clone(), next: 0 }
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = PlannedRequest;
+
+    fn next(&mut self) -> Option<PlannedRequest> {
+        let index = self.next;
+        self.next += 1;
+        let tokens = |length: &Length| match length {
+            Length::Fixed(tokens) => *tokens,
+            _ => 1,
+        };
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+        let due_ns = match self.plan.point.load {
+            Load::Concurrency(_) => None,
+            Load::RequestRate(rate) => Some((index as f64 / rate.per_s * 1e9) as u64),
+        };
+        Some(PlannedRequest {
+            index,
+            due_ns,
+            input_tokens: tokens(&self.plan.point.input),
+            output_tokens: tokens(&self.plan.point.output),
+            seed: self.plan.seed.nth(index),
+        })
+    }
+}
