@@ -103,6 +103,7 @@ pub struct Client {
 impl Client {
     /// Stand-in.
     pub fn new(settings: ClientSettings) -> crate::Result<Self> {
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
             .build()
             .map_err(|e| crate::Error::server("x").with_cause(e))?;

@@ -153,8 +153,8 @@ impl Delta {
 mod tests {
     use super::*;
 
-    const VLLM: &str = include_str!("../../tests/captures/vllm.metrics.txt");
-    const LLAMA: &str = include_str!("../../tests/captures/llama-server.metrics.txt");
+    const VLLM: &str = include_str!("../../../tests/captures/vllm.metrics.txt");
+    const LLAMA: &str = include_str!("../../../tests/captures/llama-server.metrics.txt");
 
     fn value(snapshot: &Snapshot, signal: Signal) -> Option<f64> {
         snapshot.values.get(&signal).copied()
