@@ -1,3 +1,6 @@
 //! The one integration-test binary: a module per subject.
 
+mod json_schema;
+mod kept;
 mod server;
+mod store;

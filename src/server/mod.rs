@@ -281,7 +281,7 @@ impl Launcher {
     }
 
     fn open_log(&self) -> Result<std::fs::File> {
-        files::open_append(&self.log_path)
+        files::append_file(&self.log_path)
     }
 
     fn running(&self, snapshot: Option<Snapshot>) -> Running {
