@@ -3,6 +3,7 @@
 mod architecture;
 mod json_schema;
 mod kept;
+mod server;
 mod sim;
 mod sim_http;
 mod statistics;

@@ -311,7 +311,7 @@ fn show(
         (Some((verdict, reason)), _) => (*verdict, Some(reason.clone())),
         (None, Some(result)) => {
             let text = result.reason.map(super::decision::Reason::text);
-            (result.shown(), text.filter(|text| !text.is_empty()))
+            (result.verdict, text.filter(|text| !text.is_empty()))
         }
         (None, None) => (Verdict::Inconclusive, None),
     };

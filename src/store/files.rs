@@ -2,7 +2,7 @@
 #![allow(clippy::disallowed_methods)] // this is the place that they are kept for
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -162,6 +162,20 @@ pub fn append_file(path: &Path) -> Result<File> {
         .create(true)
         .open(path)
         .map_err(|error| failed("open", path, error))
+}
+
+/// The text of a file from byte `from` on, of which the last `limit` bytes; broken UTF-8 replaced.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn read_tail(path: &Path, from: u64, limit: u64) -> Result<String> {
+    let told = |error| failed("read", path, error);
+    let mut file = File::open(path).map_err(told)?;
+    let length = file.metadata().map_err(told)?.len();
+    file.seek(SeekFrom::Start(from.max(length.saturating_sub(limit)))).map_err(told)?;
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes).map_err(told)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Appends lines to a file and waits until they are on the disk.
