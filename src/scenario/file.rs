@@ -73,13 +73,14 @@ impl LaunchSpec {
     /// # Errors
     /// Where a command and hooks are both given, or a stop hook or ready check without a launch.
     pub fn target(&self) -> Result<Option<Target>> {
-        let ready_path =
-            self.ready_path.clone().unwrap_or_else(|| DEFAULT_READY_PATH.to_owned());
+        let ready_path = self.ready_path.clone().unwrap_or_else(|| DEFAULT_READY_PATH.to_owned());
         let ready_timeout_s = self.ready_timeout.unwrap_or(DEFAULT_READY_TIMEOUT).as_secs_f64();
         let launch = match (&self.command, &self.restart) {
             (Some(_), Some(_)) => {
                 return Err(Error::usage("both a server command and a restart hook are given")
-                    .with_hint("a command is restarted by the harness itself: leave the hook out"));
+                    .with_hint(
+                        "a command is restarted by the harness itself: leave the hook out",
+                    ));
             }
             (Some(_), None) if self.stop.is_some() => {
                 return Err(Error::usage("both a server command and a stop hook are given")
@@ -100,8 +101,7 @@ impl LaunchSpec {
                     return Err(Error::usage("a ready check or stop hook without a launch")
                         .with_hint("give the command or the restart hook that goes with it"));
                 }
-                let external =
-                    |url: &String| Target { url: url.clone(), launch: Launch::External };
+                let external = |url: &String| Target { url: url.clone(), launch: Launch::External };
                 return Ok(self.url.as_ref().map(external));
             }
         };

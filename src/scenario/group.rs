@@ -294,7 +294,10 @@ pub fn points(groups: &[ScenarioGroup]) -> Result<Vec<LoadPoint>> {
                 }
             })?;
             // Counted before it is built: two sweeps of 100 000 lengths would not fit in memory.
-            let count = scenario.inputs.len().max(1)
+            let count = scenario
+                .inputs
+                .len()
+                .max(1)
                 .saturating_mul(scenario.outputs.len())
                 .saturating_mul(scenario.loads.len());
             if points.len().saturating_add(count) > MAX_POINTS {

@@ -202,9 +202,9 @@ impl JsonlPrompts {
             }
             let at = |why: &str| Error::scenario(format!("{name}:{}: {why}", number + 1));
             let line: JsonlLine = serde_json::from_str(line).map_err(|error| {
-                at("not a prompt").with_cause(error).with_hint(
-                    r#"one object a line: `{"prompt": "…", "output_tokens": 128}`"#,
-                )
+                at("not a prompt")
+                    .with_cause(error)
+                    .with_hint(r#"one object a line: `{"prompt": "…", "output_tokens": 128}`"#)
             })?;
             if line.prompt.is_empty() {
                 return Err(at("the prompt is empty"));
@@ -277,7 +277,8 @@ mod tests {
     #[test]
     fn prompts_depend_on_salt_index_and_seed_alone() {
         let ids: Vec<u32> = (0..500).collect();
-        let (a, b) = (SyntheticTokens::new(ids.clone(), Seed(1)), SyntheticTokens::new(ids, Seed(2)));
+        let (a, b) =
+            (SyntheticTokens::new(ids.clone(), Seed(1)), SyntheticTokens::new(ids, Seed(2)));
         assert_eq!(tokens(&a, 7, 64), tokens(&a.clone(), 7, 64));
         let (x, y) = (tokens(&a, 7, 512), tokens(&b, 7, 512));
         let same = x.iter().zip(&y).filter(|(x, y)| x == y).count();
