@@ -6,8 +6,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::error::{Error, Result};
+use crate::harness::{Action, Detail, OutputFormat, Surface};
 use crate::metric::Measure;
 use crate::rng::Seed;
+use crate::scenario::file::LaunchSpec;
 use crate::settings::{
     ApiChoice, ApiKey, Launch, Settings, SlotStart, Target, Timeouts, TriState,
 };
@@ -15,10 +17,6 @@ use crate::units;
 
 /// The preset of the embedded simulator that runs where no server is given.
 pub(super) const DEFAULT_PRESET: &str = "demo";
-/// vLLM's own default address.
-const DEFAULT_COMMAND_URL: &str = "http://127.0.0.1:8000";
-/// The path every known engine answers when it is ready.
-const DEFAULT_READY_PATH: &str = "/health";
 
 /// Which server.
 #[derive(Debug, Clone, Default, Args)]
@@ -251,7 +249,7 @@ pub(crate) struct OutputArgs {
     pub(crate) output_dir: Option<PathBuf>,
     /// What stdout carries
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "terminal")]
-    pub(crate) output_format: OutputFormat,
+    pub(crate) output_format: OutputFormatArg,
     /// Only the result
     #[arg(long, short = 'q')]
     pub(crate) quiet: bool,
@@ -262,14 +260,36 @@ pub(crate) struct OutputArgs {
 
 /// What stdout carries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OutputFormat {
-    /// For people.
+pub(crate) enum OutputFormatArg {
+    /// Tables for people
     #[default]
     Terminal,
-    /// One document, the same as report.json.
+    /// One document, the same as report.json
     Json,
-    /// The table for a pull request.
+    /// The table for a pull request
     Markdown,
+}
+
+impl OutputArgs {
+    /// What to show, with what to do.
+    pub(crate) fn surface(&self, action: Action) -> Surface {
+        let format = match self.output_format {
+            OutputFormatArg::Terminal => OutputFormat::Terminal,
+            OutputFormatArg::Json => OutputFormat::Json,
+            OutputFormatArg::Markdown => OutputFormat::Markdown,
+        };
+        let detail = match (self.quiet, self.verbose) {
+            (true, _) => Detail::Quiet,
+            (_, true) => Detail::Verbose,
+            _ => Detail::Normal,
+        };
+        Surface { action, format, detail }
+    }
+
+    /// Where results live.
+    pub(crate) fn apply(&self, settings: &mut Settings) {
+        set(&mut settings.output_dir, self.output_dir.clone());
+    }
 }
 
 /// `--fail-on`.
@@ -340,23 +360,30 @@ impl ServerArgs {
             && (self.url.is_some() || self.server_cmd.is_some() || self.restart_cmd.is_some())
     }
 
-    /// The launch of one side by its command or hook.
-    fn launch(&self, command: Option<&String>, restart: Option<&String>) -> Launch {
-        let ready_path = self.ready.clone().unwrap_or_else(|| DEFAULT_READY_PATH.to_owned());
-        // Large models load for minutes; ten is what vLLM's own ready check allows.
-        let ready_timeout_s = self.ready_timeout.map_or(600.0, |d| d.as_secs_f64());
-        match (command, restart) {
-            (Some(command), _) => {
-                Launch::Command { command: command.clone(), ready_path, ready_timeout_s }
-            }
-            (None, Some(restart)) => Launch::Hooks {
-                restart: restart.clone(),
-                stop: self.stop_cmd.clone(),
-                ready_path,
-                ready_timeout_s,
-            },
-            (None, None) => Launch::External,
+    /// What the flags say of one side.
+    fn launch(&self, command: &Option<String>, restart: &Option<String>) -> LaunchSpec {
+        LaunchSpec {
+            url: self.url.clone(),
+            command: command.clone(),
+            ready_path: self.ready.clone(),
+            ready_timeout: self.ready_timeout,
+            restart: restart.clone(),
+            stop: self.stop_cmd.clone().filter(|_| restart.is_some()),
         }
+    }
+
+    /// `INFEROMETER_SIM_SLOWDOWN=1.10`: a knob to try the gate.
+    fn slow_down(&self, settings: &mut Settings) -> Result<()> {
+        let Ok(text) = std::env::var("INFEROMETER_SIM_SLOWDOWN") else { return Ok(()) };
+        let factor: Option<f64> = text.parse().ok().filter(|f: &f64| f.is_finite() && *f > 0.0);
+        let factor = factor.ok_or_else(|| {
+            Error::usage(format!("`INFEROMETER_SIM_SLOWDOWN={text}` is not a factor"))
+                .with_hint("write `1.10` for 10 % slower")
+        })?;
+        if let Launch::Simulator { slowdown, .. } = &mut settings.target.launch {
+            *slowdown = factor;
+        }
+        Ok(())
     }
 
     fn apply_target(&self, settings: &mut Settings) -> Result<()> {
@@ -367,17 +394,13 @@ impl ServerArgs {
             }
             return Ok(());
         }
-        let url = self.url.clone().unwrap_or_else(|| DEFAULT_COMMAND_URL.to_owned());
-        settings.target = Target {
-            url: url.clone(),
-            launch: self.launch(self.server_cmd.as_ref(), self.restart_cmd.as_ref()),
-        };
-        if let Some(against) = &self.against_url {
-            settings.against = Some(Target { url: against.clone(), launch: Launch::External });
+        let target = self.launch(&self.server_cmd, &self.restart_cmd).target()?;
+        settings.target = target.unwrap_or_else(|| settings.target.clone());
+        if let Some(url) = &self.against_url {
+            settings.against = Some(Target { url: url.clone(), launch: Launch::External });
         } else if self.against_cmd.is_some() || self.against_restart_cmd.is_some() {
-            let launch =
-                self.launch(self.against_cmd.as_ref(), self.against_restart_cmd.as_ref());
-            settings.against = Some(Target { url, launch });
+            let spec = self.launch(&self.against_cmd, &self.against_restart_cmd);
+            settings.against = spec.target()?;
         }
         Ok(())
     }
@@ -498,7 +521,7 @@ impl PhaseArgs {
 }
 
 impl JudgeArgs {
-    fn apply(&self, settings: &mut Settings) -> Result<()> {
+    pub(super) fn apply(&self, settings: &mut Settings) -> Result<()> {
         if self.nresamples.is_some() {
             return Err(Error::usage("`--nresamples` has no meaning here").with_hint(
                 "no resampling enters a verdict: the replicate is the server start, set by `--starts`",
@@ -580,7 +603,7 @@ impl RunArgs {
         self.load.apply(settings);
         self.phases.apply(settings)?;
         self.judge.apply(settings)?;
-        set(&mut settings.output_dir, self.output.output_dir.clone());
+        self.output.apply(settings);
         Ok(())
     }
 
@@ -593,7 +616,9 @@ impl RunArgs {
             Settings::for_url("")
         } else {
             let preset = self.server.simulate.as_deref().unwrap_or(DEFAULT_PRESET);
-            Settings::for_simulator(preset)
+            let mut settings = Settings::for_simulator(preset);
+            self.server.slow_down(&mut settings)?;
+            settings
         };
         self.apply(&mut settings, read)?;
         Ok(settings)

@@ -7,8 +7,9 @@ use clap::{Args, Parser};
 use super::args::RunArgs;
 use super::run;
 use crate::compare::gate;
-use crate::error::{Error, Result};
-use crate::harness::{Harness, Selection};
+use crate::error::Result;
+use crate::harness::{Action, Harness, Selection};
+use crate::report::terminal;
 use crate::store::files;
 
 /// A bench of inferometer: scenario groups against a server, or against the embedded simulator.
@@ -26,7 +27,7 @@ struct BenchCli {
     list: bool,
     /// Format of `--list`
     #[arg(long, value_name = "pretty|terse", default_value = "pretty")]
-    format: run::ListFormat,
+    format: run::ListFormatArg,
     /// Send one request per load point, to see that everything works
     #[arg(long)]
     test: bool,
@@ -63,13 +64,21 @@ impl Harness {
     /// A harness configured from the command line and the environment, as `cargo bench` passes
     /// them. With no server given it runs the embedded simulator.
     ///
-    /// A wrong flag is reported by [`bench_main`], which ends with code 2.
+    /// Like criterion's, it ends the process where the flags ask for help or are wrong.
     #[must_use]
+    #[allow(clippy::disallowed_methods)] // a bench file has no place to report a wrong flag
     pub fn from_env() -> Self {
-        match BenchCli::try_parse() {
-            Ok(cli) => cli.harness().unwrap_or_else(Self::faulty),
-            Err(error) => Self::refused(error),
-        }
+        let parsed = match BenchCli::try_parse() {
+            Ok(cli) => cli.harness(),
+            Err(error) => {
+                let _ = error.print();
+                std::process::exit(if error.use_stderr() { i32::from(gate::USAGE) } else { 0 });
+            }
+        };
+        parsed.unwrap_or_else(|error| {
+            terminal::say_error(&error.render());
+            std::process::exit(i32::from(gate::exit_code(error.kind())))
+        })
     }
 }
 
@@ -79,13 +88,10 @@ impl BenchCli {
         if self.test {
             run::shrink_to_test(&mut settings);
         }
-        let mut harness = Harness::new(settings)
+        let action = if self.list { Action::List(self.format.into()) } else { Action::Run };
+        Ok(Harness::new(settings)
             .with_selection(Selection { filters: self.filters, exact: self.exact })
-            .with_surface(self.run.surface());
-        if self.list {
-            harness = harness.listing(self.format);
-        }
-        Ok(harness)
+            .with_surface(self.run.output.surface(action)))
     }
 }
 

@@ -5,8 +5,12 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::args::RunArgs;
-use crate::error::{Error, Result};
-use crate::harness::{Action, Harness, Selection};
+use crate::compare::gate;
+use crate::drive::{Interrupt, Urgency, raise_on_signals};
+use crate::error::{Error, ErrorKind, Result};
+use crate::harness::{Action, Conclusion, Detail, Harness, OutputFormat, Selection, Surface};
+use crate::plan::ListFormat;
+use crate::report::{self, progress, terminal};
 use crate::scenario::{Load, Scenario, ScenarioGroup, Slo, file};
 use crate::settings::Settings;
 use crate::store::files;
@@ -35,19 +39,28 @@ pub(super) struct RunCommand {
     exact: bool,
     /// Format of `list`
     #[arg(long, value_enum, default_value = "pretty", hide = true)]
-    format: ListFormat,
+    format: ListFormatArg,
     #[command(flatten)]
     run: RunArgs,
 }
 
 /// libtest's words for `--list`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum ListFormat {
-    /// For people.
+pub(super) enum ListFormatArg {
+    /// With a count at the end
     #[default]
     Pretty,
-    /// `id: benchmark`, for tools.
+    /// `id: benchmark`, for tools
     Terse,
+}
+
+impl From<ListFormatArg> for ListFormat {
+    fn from(arg: ListFormatArg) -> Self {
+        match arg {
+            ListFormatArg::Pretty => Self::Pretty,
+            ListFormatArg::Terse => Self::Terse,
+        }
+    }
 }
 
 impl RunCommand {
@@ -57,7 +70,12 @@ impl RunCommand {
         let mut groups = Vec::new();
         if let Some(path) = &self.file {
             let parsed = file::parse(&read(path)?, &path.display().to_string())?;
-            settings = parsed.settings(self.run.server.names_a_server(), settings)?;
+            let names_a_server = parsed.server.as_ref().is_some_and(|s| s.target.is_some());
+            if settings.is_simulated() && names_a_server && self.run.server.simulate.is_none() {
+                settings = Settings::for_url("");
+            }
+            // Flags come after the file, and win.
+            parsed.apply(&mut settings);
             self.run.apply(&mut settings, &read)?;
             groups = parsed.groups;
         }
@@ -66,7 +84,7 @@ impl RunCommand {
         }
         let mut harness = Harness::new(settings)
             .with_selection(Selection { filters: self.filters.clone(), exact: self.exact })
-            .with_surface(self.run.output.surface(self.format, Action::Run));
+            .with_surface(self.run.output.surface(Action::Run));
         harness.groups(groups);
         Ok(harness)
     }
@@ -106,25 +124,64 @@ impl RunCommand {
     }
 
     pub(super) fn preflight(&self) -> Result<u8> {
-        self.harness()?.preflight()
+        let harness = self.harness()?;
+        let mut reporter = progress::reporter(harness.surface().detail == Detail::Quiet);
+        runtime()?.block_on(harness.preflight(&mut *reporter))?;
+        Ok(gate::FINE)
     }
 
     pub(super) fn plan(&self) -> Result<u8> {
-        let plan = self.harness()?.plan()?;
-        crate::report::terminal::say(&plan.describe());
-        Ok(crate::compare::gate::FINE)
+        terminal::say(&self.harness()?.plan()?.describe(terminal::width()));
+        Ok(gate::FINE)
     }
 
     pub(super) fn list(&self) -> Result<u8> {
-        let harness = self.harness()?;
-        let action = self.run.output.surface(self.format, Action::Run);
-        let action = match self.format {
-            ListFormat::Pretty => Action::ListPretty,
-            ListFormat::Terse => Action::ListTerse,
-        };
-        let surface = crate::harness::Surface { action, ..harness.surface() };
-        drive(harness.with_surface(surface))
+        terminal::say(&self.harness()?.list(self.format.into())?);
+        Ok(gate::FINE)
     }
+}
+
+/// Runs a harness and shows what came of it; returns the gate's exit code.
+pub(super) fn drive(harness: Harness) -> Result<u8> {
+    let surface = harness.surface();
+    if let Action::List(format) = surface.action {
+        terminal::say(&harness.list(format)?);
+        return Ok(gate::FINE);
+    }
+    let quiet = surface.detail == Detail::Quiet || surface.format != OutputFormat::Terminal;
+    let mut reporter = progress::reporter(quiet);
+    let interrupt = Interrupt::new();
+    let runtime = runtime()?;
+    let conclusion = runtime.block_on(async {
+        raise_on_signals(&interrupt)?;
+        harness.run(&mut *reporter, &interrupt).await
+    })?;
+    drop(reporter);
+    let code = present(&conclusion, surface)?;
+    Ok(if interrupt.urgency() == Urgency::None { code } else { gate::INTERRUPTED })
+}
+
+/// Shows a report on stdout, in the format asked for.
+pub(super) fn present(conclusion: &Conclusion, surface: Surface) -> Result<u8> {
+    match surface.format {
+        OutputFormat::Json => terminal::say(&report::json::render(&conclusion.report)?),
+        OutputFormat::Markdown => terminal::say(&report::markdown::render(&conclusion.report)?),
+        OutputFormat::Terminal => {
+            terminal::show(&conclusion.report, surface.detail == Detail::Verbose);
+            for reason in &conclusion.gate.reasons {
+                terminal::say(&format!("gate: {reason}\n"));
+            }
+            terminal::say(&format!("report: {}\n", conclusion.page.display()));
+        }
+    }
+    Ok(conclusion.gate.exit_code)
+}
+
+/// The client's runtime: one thread reads streams, others build bodies and write files.
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|cause| {
+        Error::new(ErrorKind::Client, "no async runtime could be started").with_cause(cause)
+    })
 }
 
 fn loads(args: &super::args::LoadArgs, settings: &Settings) -> Result<Vec<Load>> {

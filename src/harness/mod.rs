@@ -5,9 +5,9 @@ mod execute;
 mod measure;
 mod side;
 
-use crate::error::Result;
-use crate::plan::{self, Plan};
-use crate::scenario::ScenarioGroup;
+use crate::error::{Error, Result};
+use crate::plan::{self, ListFormat, Matching, Plan};
+use crate::scenario::{self, LoadPoint, ScenarioGroup};
 use crate::settings::Settings;
 
 pub use conclude::{Conclusion, compare_stored, rebuild_report};
@@ -50,10 +50,8 @@ pub enum Action {
     /// Measure them.
     #[default]
     Run,
-    /// List them for people.
-    ListPretty,
-    /// List them as libtest does: `id: benchmark`.
-    ListTerse,
+    /// List their ids.
+    List(ListFormat),
 }
 
 /// What stdout carries.
@@ -140,11 +138,11 @@ impl Harness {
     /// Where their settings differ: one run has one configuration.
     pub fn merged(harnesses: impl IntoIterator<Item = Self>) -> Result<Self> {
         let mut harnesses = harnesses.into_iter();
-        let none = || crate::error::Error::scenario("no scenario group was given");
+        let none = || Error::scenario("no scenario group was given");
         let mut first = harnesses.next().ok_or_else(none)?;
         for other in harnesses {
             if format!("{:?}", other.settings) != format!("{:?}", first.settings) {
-                return Err(crate::error::Error::scenario(
+                return Err(Error::scenario(
                     "two scenario groups have different settings",
                 )
                 .with_hint("one run has one configuration: put them into two bench files"));
@@ -159,6 +157,29 @@ impl Harness {
     /// # Errors
     /// Where a scenario or a filter is wrong, or nothing is left to run.
     pub fn plan(&self) -> Result<Plan> {
-        plan::build_selected(&self.groups, &self.selection.filters, self.selection.exact, &self.settings)
+        let points = self.points()?;
+        if points.is_empty() {
+            return Err(Error::usage("no load point is left to run")
+                .with_hint("`--list` shows the ids that filters are matched against"));
+        }
+        let mut plan = plan::build_points(points, &self.settings)?;
+        if let Some(budget) = self.settings.budget {
+            plan.shrink(budget);
+        }
+        Ok(plan)
+    }
+
+    /// The selected load points.
+    fn points(&self) -> Result<Vec<LoadPoint>> {
+        let matching = if self.selection.exact { Matching::Exact } else { Matching::Regex };
+        plan::select(scenario::points(&self.groups)?, &self.selection.filters, matching)
+    }
+
+    /// The ids of the selected load points, one a line.
+    ///
+    /// # Errors
+    /// As [`Harness::plan`], but an empty list is none.
+    pub fn list(&self, format: ListFormat) -> Result<String> {
+        Ok(plan::list(&self.points()?, format))
     }
 }
