@@ -37,7 +37,9 @@ impl Plan {
     #[must_use]
     pub fn describe(&self, width: usize) -> String {
         let width = width.max(LEAST_WIDTH);
-        let mut lines = self.headline();
+        let headline = self.headline();
+        let mut lines: Vec<String> =
+            headline.iter().flat_map(|line| wrap("", line, width, " ")).collect();
         lines.push(String::new());
         lines.extend(self.table(width));
         lines.push(String::new());
@@ -48,7 +50,7 @@ impl Plan {
             lines.push(format!("and {} more starts, in seeded orders of their own", more + 1));
         }
         for given_up in &self.given_up {
-            lines.extend(wrap("given up for the budget: ", given_up, width, " "));
+            lines.extend(wrap("for the budget: ", given_up, width, " "));
         }
         lines.join("\n") + "\n"
     }
