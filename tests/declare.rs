@@ -8,6 +8,7 @@ use inferometer::scenario::file::{LaunchSpec, parse};
 use inferometer::scenario::{PromptSpec, points};
 use inferometer::settings::{Launch, Settings, TriState};
 use inferometer::{Length, Load, Scenario, ScenarioGroup, Slo, scenarios};
+use proptest::prelude::*;
 
 fn by_builder() -> Vec<ScenarioGroup> {
     let mut chat = ScenarioGroup::new("chat");
@@ -283,6 +284,35 @@ fn the_file_changes_what_it_says_and_nothing_else() {
     let facts: Vec<String> = settings.metadata.iter().map(|(k, v)| format!("{k}={v}")).collect();
     assert_eq!(facts, ["a=1", "b=x", "c=true"]);
     assert_eq!((settings.rounds, settings.cool_down), (before.rounds, before.cool_down));
+}
+
+#[test]
+fn prompt_files_lie_beside_the_scenario_file() {
+    let path = |written: &str| {
+        let text = format!(
+            "[[group]]\nname='g'\n[[group.scenario]]\nname='s'\nprompts='{written}'\noutput=1\n"
+        );
+        parse(&text, "some/folder/a.toml").unwrap().groups[0].scenarios[0].prompt.clone()
+    };
+    assert_eq!(path("p.jsonl"), PromptSpec::Jsonl { path: "some/folder/p.jsonl".into() });
+    assert_eq!(path("/data/p.jsonl"), PromptSpec::Jsonl { path: "/data/p.jsonl".into() });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A file with a piece replaced is read or refused, and the refusal names a place.
+    #[test]
+    fn no_file_makes_it_panic(at in 0..3000_usize, len in 0..40_usize, piece in "\\PC{0,12}") {
+        let mut text = include_str!("../examples/scenarios.toml").to_owned();
+        let start = text.floor_char_boundary(at.min(text.len()));
+        let end = text.floor_char_boundary((start + len).min(text.len()));
+        text.replace_range(start..end, &piece);
+        match parse(&text, "a.toml") {
+            Ok(file) => { let _ = points(&file.groups); }
+            Err(error) => prop_assert!(error.to_string().starts_with("a.toml:"), "{}", error),
+        }
+    }
 }
 
 #[test]

@@ -428,6 +428,7 @@ fn a_plan_reads_well() {
     6 load points, 2 rate-1 references, 2 starts
     two sides in pairs of starts, the first of a pair alternating
     about 16 min 31 s, 4 235 771 prompt and 312 001 answer tokens
+    warm-up of at most 60.0 s before each load point, a pause of 10.0 s after it
     seed 0, workload fnv1a128:9f82b4a8437938a9bfad049c999b9a0f
 
     reference/512x128/r1

@@ -76,8 +76,22 @@ impl Plan {
                 tokens(estimate.input_tokens),
                 tokens(estimate.output_tokens)
             ),
+            self.pauses(),
             format!("seed {}, workload {}", self.seed.0, self.workload_hash),
         ]
+    }
+
+    /// What stands between the rounds.
+    fn pauses(&self) -> String {
+        let warm_up = match self.expected.warm_up_limit_s {
+            0.0 => "no warm-up".to_owned(),
+            limit_s => format!("warm-up of at most {}", units::duration(limit_s)),
+        };
+        let cool_down = match self.expected.cool_down_s {
+            0.0 => "no pause".to_owned(),
+            pause_s => format!("a pause of {}", units::duration(pause_s)),
+        };
+        format!("{warm_up} before each load point, {cool_down} after it")
     }
 
     /// A line a reference or load point: id, lengths, when it ends, and its seed in the first start.
