@@ -1,8 +1,10 @@
 //! The one integration-test binary: a module per subject.
 
 mod architecture;
+mod declare;
 mod json_schema;
 mod kept;
+mod plan;
 mod server;
 mod sim;
 mod sim_http;
