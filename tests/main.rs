@@ -3,3 +3,4 @@
 mod json_schema;
 mod kept;
 mod store;
+mod summary;
