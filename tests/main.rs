@@ -10,3 +10,4 @@ mod sim;
 mod sim_http;
 mod statistics;
 mod store;
+mod summary;
