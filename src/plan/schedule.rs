@@ -1,8 +1,11 @@
 //! The requests of a round: lengths, seeds and due times.
 
+use rand_distr::{Distribution, Gamma};
+
 use super::RoundPlan;
 use crate::rng::Seed;
 use crate::scenario::{Length, Load};
+use crate::units::s_to_ns;
 
 /// One request as planned.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -11,7 +14,7 @@ pub struct PlannedRequest {
     pub index: u64,
     /// When it is due, nanoseconds after the round began; none in a closed loop.
     pub due_ns: Option<u64>,
-    /// Asked prompt length, tokens.
+    /// Asked prompt length, tokens; 0 where the prompt comes as it is from a file.
     pub input_tokens: u32,
     /// Asked answer length, tokens.
     pub output_tokens: u32,
@@ -20,41 +23,79 @@ pub struct PlannedRequest {
 }
 
 /// The endless list of a round's requests: the n-th is the same whoever asks and when.
+///
+/// Arrivals are a renewal process with gamma gaps of shape `burstiness` and mean 1/rate (CV of the
+/// gaps 1/√burstiness), as in vLLM's `bench serve`. The first request is due one gap after the
+/// round began, as there. Other than there, delays are not rescaled to end at n/rate: that would
+/// take the variance of the count out of what is called Poisson.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    plan: RoundPlan,
+    input: Length,
+    output: Length,
+    arrivals: Option<Arrivals>,
+    seed: Seed,
     next: u64,
 }
 
+#[derive(Debug, Clone)]
+struct Arrivals {
+    gaps_s: Gaps,
+    at_s: f64,
+    seed: Seed,
+}
+
+#[derive(Debug, Clone)]
+enum Gaps {
+    Gamma(Gamma<f64>),
+    /// For a shape that cannot be built; `Load::check` refuses those before a plan is made.
+    Even(f64),
+}
+
 impl Schedule {
-    /// The list of this round.
+    /// The requests of this round.
     #[must_use]
-    pub fn new(plan: &RoundPlan) -> Self {
-        Self { plan: plan.clone(), next: 0 }
+    pub fn new(round: &RoundPlan) -> Self {
+        let seed = round.seed;
+        let arrivals = match round.point.load {
+            Load::Concurrency(_) => None,
+            Load::RequestRate(rate) => {
+                let scale_s = 1.0 / (rate.per_s * rate.burstiness);
+                let gaps_s = Gamma::new(rate.burstiness, scale_s)
+                    .map_or(Gaps::Even(1.0 / rate.per_s), Gaps::Gamma);
+                Some(Arrivals { gaps_s, at_s: 0.0, seed: seed.named("arrivals") })
+            }
+        };
+        let (input, output) = (round.point.input.clone(), round.point.output.clone());
+        Self { input, output, arrivals, seed, next: 0 }
+    }
+}
+
+impl Arrivals {
+    fn next_due_ns(&mut self, index: u64) -> u64 {
+        self.at_s += match &self.gaps_s {
+            Gaps::Gamma(gamma) => gamma.sample(&mut self.seed.nth(index).rng()),
+            Gaps::Even(gap_s) => *gap_s,
+        };
+        s_to_ns(self.at_s)
     }
 }
 
 impl Iterator for Schedule {
     type Item = PlannedRequest;
 
+    /// Never ends.
     fn next(&mut self) -> Option<PlannedRequest> {
         let index = self.next;
         self.next += 1;
-        let tokens = |length: &Length| match length {
-            Length::Fixed(tokens) => *tokens,
-            _ => 1,
-        };
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-        let due_ns = match self.plan.point.load {
-            Load::Concurrency(_) => None,
-            Load::RequestRate(rate) => Some((index as f64 / rate.per_s * 1e9) as u64),
-        };
+        // Each draw has a generator of its own: another input length moves no output length.
+        let draw =
+            |length: &Length, name| length.sample(&mut self.seed.named(name).nth(index).rng());
         Some(PlannedRequest {
             index,
-            due_ns,
-            input_tokens: tokens(&self.plan.point.input),
-            output_tokens: tokens(&self.plan.point.output),
-            seed: self.plan.seed.nth(index),
+            input_tokens: draw(&self.input, "input"),
+            output_tokens: draw(&self.output, "output"),
+            due_ns: self.arrivals.as_mut().map(|arrivals| arrivals.next_due_ns(index)),
+            seed: self.seed.named("prompt").nth(index),
         })
     }
 }
