@@ -35,3 +35,4 @@ mod macros;
 pub mod sim;
 
 pub use error::{Error, ErrorKind, Result};
+pub use scenario::{Length, Load, Scenario, ScenarioGroup, Slo};
