@@ -58,7 +58,10 @@ async fn tokens_count_inside_the_window_only() {
             u32::from(outcome.window_open_ns < ns && ns <= outcome.window_close_ns)
         };
         // Two tokens an answer: the first and the last.
-        assert_eq!(record.window_tokens, inside(record.first_token_ns) + inside(record.last_token_ns));
+        assert_eq!(
+            record.window_tokens,
+            inside(record.first_token_ns) + inside(record.last_token_ns)
+        );
     }
     assert_eq!(outcome.itl.count(), 6);
     assert_eq!(outcome.icl.count(), 6);

@@ -22,7 +22,8 @@ use inferometer::rng::Seed;
 use inferometer::scenario::load::RequestRate;
 use inferometer::scenario::{Length, Load, LoadPoint, Prompt, PromptSource, PromptSpec};
 use inferometer::settings::SlotStart;
-use inferometer::transport::Client;
+use inferometer::transport::client::ClientSettings;
+use inferometer::transport::{BaseUrl, Client};
 
 use server::{Script, Server};
 
@@ -74,7 +75,8 @@ impl Bench {
 }
 
 fn client(server: &Server) -> Client {
-    Client::stand_in(server.addr)
+    let url = BaseUrl::parse(&format!("http://{}", server.addr)).unwrap();
+    Client::new(ClientSettings::new(url)).unwrap()
 }
 
 fn job(load: Load, requests: u32) -> RoundJob {

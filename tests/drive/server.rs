@@ -48,7 +48,14 @@ impl Seen {
     /// The most requests in flight at one time.
     pub(crate) fn most(&self) -> i64 {
         let mut now = 0;
-        self.steps.iter().map(|(_, change)| { now += change; now }).max().unwrap_or(0)
+        self.steps
+            .iter()
+            .map(|(_, change)| {
+                now += change;
+                now
+            })
+            .max()
+            .unwrap_or(0)
     }
 
     /// The time average of requests in flight between two moments.
@@ -170,8 +177,11 @@ async fn answer(
             shared.step(-1);
         }
         let reason = if last { "\"length\"" } else { "null" };
-        chunk(stream, &format!("{{\"choices\":[{{\"index\":0,\"text\":\"a\",\"finish_reason\":{reason}}}]}}"))
-            .await?;
+        chunk(
+            stream,
+            &format!("{{\"choices\":[{{\"index\":0,\"text\":\"a\",\"finish_reason\":{reason}}}]}}"),
+        )
+        .await?;
     }
     drop(lane);
     chunk(stream, "[DONE]").await?;
