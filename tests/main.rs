@@ -2,6 +2,7 @@
 
 mod architecture;
 mod declare;
+mod drive;
 mod json_schema;
 mod kept;
 mod plan;

@@ -2,9 +2,10 @@
 
 use std::f64::consts::TAU;
 
-use super::window::{Window, seconds};
+use super::window::Window;
 use crate::record::stored::Health;
 use crate::record::{GapHistogram, Outcome, RequestRecord};
+use crate::units::ns_to_s;
 
 /// What a round knows beside its records.
 #[derive(Debug)]
@@ -12,7 +13,7 @@ pub(super) struct Circumstances<'a> {
     pub(super) window: Window,
     /// How late requests of the window were sent.
     pub(super) lags: &'a GapHistogram,
-    /// Slots, or the cap on requests in flight.
+    /// The slots of a closed loop, or the cap on requests in flight.
     pub(super) cap: u32,
     /// Arrivals due in the window; none in a closed loop.
     pub(super) arrivals: Option<u64>,
@@ -34,7 +35,7 @@ pub(super) fn health(records: &[RequestRecord], at: &Circumstances<'_>) -> Healt
         records.iter().filter_map(|r| r.sent_ns).filter(|ns| window.contains(*ns)).collect();
     let events: u64 = records.iter().map(|r| u64::from(r.events)).sum();
     let coalesced: u64 = records.iter().map(|r| u64::from(r.coalesced_events)).sum();
-    let flown_s: f64 = flights.iter().map(|s| seconds(window.overlap_ns(s.from_ns, s.to_ns))).sum();
+    let flown_s: f64 = flights.iter().map(|s| ns_to_s(window.overlap_ns(s.from_ns, s.to_ns))).sum();
     let stay_s: f64 = completed.iter().filter_map(|r| Span::of(r)).map(Span::seconds).sum();
     Health {
         schedule_lag_p50_ms: at.lags.quantile(0.5).map(|ns| ns / 1e6),
@@ -45,7 +46,12 @@ pub(super) fn health(records: &[RequestRecord], at: &Circumstances<'_>) -> Healt
         // Little: QPS x mean stay = (n / T) x (sum / n).
         little: per_s(stay_s),
         at_cap_share: per_s(at_cap_s(&flights, at.cap, window)),
-        lockstep: median_e2el_ns(&completed).and_then(|period_ns| resultant(&sent, period_ns)),
+        lockstep: if at.arrivals.is_none() && at.cap > 1 {
+            median_e2el_ns(&completed).and_then(|period_ns| resultant(&sent, period_ns))
+        } else {
+            // Arrivals do not follow answers, and one slot alone is no wave.
+            None
+        },
         coalesced_share: ratio(coalesced, events),
         offered_per_s: at.arrivals.and_then(|n| per_s(as_f64(n))),
         sent_per_s: per_s(as_f64(sent.len() as u64)),
@@ -79,7 +85,7 @@ impl Span {
     }
 
     fn seconds(self) -> f64 {
-        seconds(self.to_ns.saturating_sub(self.from_ns))
+        ns_to_s(self.to_ns.saturating_sub(self.from_ns))
     }
 }
 
@@ -97,7 +103,7 @@ fn at_cap_s(flights: &[Span], cap: u32, window: Window) -> f64 {
         in_flight += change;
         since_ns = at_ns;
     }
-    seconds(at_cap_ns)
+    ns_to_s(at_cap_ns)
 }
 
 /// |mean of exp(2πi·t/P)|: 0 where the times are even over the period, 1 where all come at once

@@ -54,8 +54,10 @@ impl Interrupt {
     /// Waits until it is more urgent than `than`, and says how urgent. Safe to drop.
     pub async fn beyond(&self, than: Urgency) -> Urgency {
         let mut receiver = self.0.subscribe();
-        match receiver.wait_for(|urgency| *urgency > than).await {
-            Ok(urgency) => *urgency,
+        // Copied out of its lock before the next await.
+        let seen = receiver.wait_for(|urgency| *urgency > than).await.map(|urgency| *urgency);
+        match seen {
+            Ok(urgency) => urgency,
             // The sender lives in `self`, so this is never seen; waiting is the harmless answer.
             Err(_) => std::future::pending().await,
         }
@@ -63,7 +65,8 @@ impl Interrupt {
 }
 
 /// Raises `interrupt` at each Ctrl-C or SIGTERM, until the runtime ends. A SIGTERM comes from CI and
-/// service managers, which expect the same as of Ctrl-C.
+/// service managers, which expect the same as of Ctrl-C. From then on the signals end nothing by
+/// themselves: whoever sees [`Urgency::Leave`] must leave.
 ///
 /// # Errors
 /// Where the system refuses the handlers, or no tokio runtime is running.
