@@ -12,3 +12,4 @@ mod sim_http;
 mod statistics;
 mod store;
 mod summary;
+mod wire;
