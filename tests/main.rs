@@ -2,5 +2,6 @@
 
 mod json_schema;
 mod kept;
+mod preflight;
 mod server;
 mod store;

@@ -87,8 +87,10 @@ impl Examination<'_> {
             match Box::pin(self.probe_api(place as u64)).await {
                 Ok(exchange) => return self.read_first(&exchange),
                 Err(failure) => {
-                    let hopeless =
-                        matches!(failure.kind, FailureKind::Unauthorized | FailureKind::RateLimited);
+                    let hopeless = matches!(
+                        failure.kind,
+                        FailureKind::Unauthorized | FailureKind::RateLimited
+                    );
                     first_failure.get_or_insert((*api, failure));
                     if hopeless {
                         break;

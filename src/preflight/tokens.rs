@@ -72,7 +72,9 @@ impl Examination<'_> {
                 self.report.find(
                     "token_prompts",
                     Severity::Warning,
-                    format!("a prompt of {sent} token ids is counted as {counted}: ids are not used"),
+                    format!(
+                        "a prompt of {sent} token ids is counted as {counted}: ids are not used"
+                    ),
                     "is the answer that of another model's tokenizer?",
                 );
                 return false;
@@ -126,7 +128,9 @@ impl Examination<'_> {
             self.report.find(
                 "template",
                 Severity::Note,
-                format!("the chat template adds {overhead} tokens to a prompt: they are counted in"),
+                format!(
+                    "the chat template adds {overhead} tokens to a prompt: they are counted in"
+                ),
                 "",
             );
         }
