@@ -6,6 +6,7 @@ mod drive;
 mod json_schema;
 mod kept;
 mod plan;
+mod preflight;
 mod server;
 mod sim;
 mod sim_http;

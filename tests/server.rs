@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use inferometer::server::{Launcher, Limits, Running};
 use inferometer::settings::{Launch, Target, Timeouts};
-use inferometer::transport::Client;
-use inferometer::transport::client::{BaseUrl, ClientSettings};
+use inferometer::transport::client::ClientSettings;
+use inferometer::transport::{BaseUrl, Client};
 use tempfile::TempDir;
 
 /// A server in a line of Python: answers 200 to everything, and starts a child that outlives it.
