@@ -1,5 +1,7 @@
 //! The statistics against another implementation's values, and against their own promises.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // clippy's own leave covers `#[test]` functions only
+
 mod acceptance;
 mod exact;
 mod vectors;
