@@ -4,6 +4,7 @@
 
 mod acceptance;
 mod exact;
+mod rules;
 mod vectors;
 
 use serde_json::Value;
