@@ -3,5 +3,7 @@
 mod json_schema;
 mod kept;
 mod preflight;
+mod scripted;
 mod server;
 mod store;
+mod telemetry;
