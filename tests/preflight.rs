@@ -1,7 +1,5 @@
 //! Preflight against a scripted server: a well-behaved one, and one fault at a time.
 
-use std::sync::{Arc, Mutex};
-
 use inferometer::clock::Clock;
 use inferometer::preflight::{Demands, PreflightReport, run};
 use inferometer::record::Severity;
@@ -9,163 +7,8 @@ use inferometer::settings::{ApiChoice, ApiKey, Settings, TriState};
 use inferometer::transport::client::ClientSettings;
 use inferometer::transport::{BaseUrl, Client};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 
-/// One request as the server saw it.
-#[derive(Debug, Clone)]
-struct Request {
-    path: String,
-    head: String,
-    body: Value,
-}
-
-impl Request {
-    fn has(&self, field: &str) -> bool {
-        !self.body[field].is_null()
-    }
-
-    fn stream_option(&self, name: &str) -> bool {
-        self.body["stream_options"][name] == true
-    }
-
-    fn max_tokens(&self) -> u64 {
-        let tokens = [&self.body["max_tokens"], &self.body["max_completion_tokens"]];
-        tokens.iter().find_map(|v| v.as_u64()).unwrap_or(16)
-    }
-
-    /// One token a word; the chat template adds 11.
-    fn prompt_tokens(&self) -> usize {
-        let words = |text: &Value| text.as_str().map_or(0, |t| t.split_whitespace().count());
-        match (&self.body["prompt"], &self.body["messages"]) {
-            (Value::Array(ids), _) => ids.len(),
-            (Value::String(_), _) => words(&self.body["prompt"]),
-            (_, Value::Array(messages)) => 11 + words(&messages[0]["content"]),
-            _ => 0,
-        }
-    }
-}
-
-/// Status, extra header lines, content type and body.
-struct Answer {
-    status: u16,
-    headers: &'static str,
-    kind: &'static str,
-    body: String,
-}
-
-fn json_answer(status: u16, body: &Value) -> Answer {
-    Answer { status, headers: "", kind: "application/json", body: body.to_string() }
-}
-
-fn refusal(status: u16, message: &str) -> Answer {
-    json_answer(status, &json!({"error": {"message": message, "code": status}}))
-}
-
-/// What a server like vLLM answers.
-fn well_behaved(request: &Request) -> Answer {
-    match request.path.as_str() {
-        "/v1/models" => {
-            let model = json!({"id": "tiny", "owned_by": "vllm", "max_model_len": 4096});
-            json_answer(200, &json!({"data": [model, {"id": "Other/Model-7B"}]}))
-        }
-        "/version" => json_answer(200, &json!({"version": "0.32.0"})),
-        "/tokenize" => {
-            let text = request.body["prompt"].as_str().unwrap_or_default();
-            let id = |word: &str| {
-                let place = inferometer::scenario::prompt::WORDS.iter().position(|w| *w == word);
-                100 + place.unwrap_or_default()
-            };
-            let ids: Vec<usize> = text.split_whitespace().map(id).collect();
-            json_answer(200, &json!({"tokens": ids, "max_model_len": 4096}))
-        }
-        "/metrics" => Answer {
-            status: 200,
-            headers: "",
-            kind: "text/plain",
-            body: "vllm:num_requests_running 0\nvllm:cache_config_info{block_size=\"16\"} 1\n"
-                .to_owned(),
-        },
-        "/v1/completions" | "/v1/chat/completions" => stream(request, request.max_tokens()),
-        _ => json_answer(404, &json!({"detail": "Not Found"})),
-    }
-}
-
-/// A stream of `tokens` events.
-fn stream(request: &Request, tokens: u64) -> Answer {
-    let chat = request.path.ends_with("chat/completions");
-    let mut body = String::new();
-    let mut event = |value: &Value| body.push_str(&format!("data: {value}\n\n"));
-    let usage = |generated: u64| json!({"prompt_tokens": request.prompt_tokens(), "completion_tokens": generated});
-    for n in 1..=tokens {
-        let finish = (n == tokens).then_some("length");
-        let mut choice = json!({"index": 0, "finish_reason": finish});
-        if chat {
-            choice["delta"] = json!({"content": "x "});
-        } else {
-            choice["text"] = json!("x ");
-        }
-        let mut value = json!({"choices": [choice]});
-        if request.stream_option("continuous_usage_stats") {
-            value["usage"] = usage(n);
-        }
-        event(&value);
-    }
-    if request.stream_option("include_usage") {
-        event(&json!({"choices": [], "usage": usage(tokens)}));
-    }
-    body.push_str("data: [DONE]\n\n");
-    Answer { status: 200, headers: "", kind: "text/event-stream", body }
-}
-
-struct Scripted {
-    url: String,
-    seen: Arc<Mutex<Vec<Request>>>,
-}
-
-/// Serves `fault`'s answers, and a well-behaved server's where it gives none.
-async fn serve(fault: impl Fn(&Request) -> Option<Answer> + Send + Sync + 'static) -> Scripted {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&seen);
-    tokio::spawn(async move {
-        loop {
-            let Ok((mut socket, _)) = listener.accept().await else { continue };
-            let Some(request) = read(&mut socket).await else { continue };
-            log.lock().unwrap().push(request.clone());
-            let answer = fault(&request).unwrap_or_else(|| well_behaved(&request));
-            let text = format!(
-                "HTTP/1.1 {} X\r\n{}Content-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}",
-                answer.status,
-                answer.headers,
-                answer.kind,
-                answer.body.len(),
-                answer.body
-            );
-            let _ = socket.write_all(text.as_bytes()).await;
-        }
-    });
-    Scripted { url, seen }
-}
-
-async fn read(socket: &mut TcpStream) -> Option<Request> {
-    let mut bytes = Vec::new();
-    let mut buffer = [0_u8; 16 * 1024];
-    loop {
-        let count = socket.read(&mut buffer).await.ok().filter(|n| *n > 0)?;
-        bytes.extend_from_slice(&buffer[..count]);
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let lower = head.to_lowercase();
-        let length = lower.split("content-length: ").nth(1).and_then(|t| t.lines().next());
-        if body.len() >= length.map_or(0, |l| l.trim().parse().unwrap()) {
-            let path = head.split(' ').nth(1)?.to_owned();
-            let body = serde_json::from_str(body).unwrap_or(Value::Null);
-            return Some(Request { path, head: head.to_owned(), body });
-        }
-    }
-}
+use crate::scripted::{Answer, Request, json_answer, refusal, serve, stream};
 
 const DEMANDS: Demands =
     Demands { longest_input: 512, longest_output: 128, highest_concurrency: 16 };
@@ -423,4 +266,35 @@ async fn a_context_that_is_not_told_is_probed_at_full_length() {
     let demands = Demands { longest_input: 2000, ..DEMANDS };
     let text = fatal(&examine(&settings, demands).await);
     assert!(text.contains("maximum context length is 1000 tokens"), "{text}");
+}
+
+#[tokio::test]
+async fn llama_server_is_known_by_its_header_and_props() {
+    let report = report_of(|request| match request.path.as_str() {
+        "/v1/models" => Some(Answer {
+            headers: "Server: llama.cpp\r\n",
+            ..json_answer(200, &json!({"data": [{"id": "smollm2", "owned_by": "llamacpp"}]}))
+        }),
+        "/version" => Some(refusal(404, "File Not Found")),
+        "/metrics" => Some(refusal(501, "This server does not support metrics endpoint.")),
+        "/props" => {
+            let slots = json!({"n_ctx": 600});
+            let props = json!({"default_generation_settings": slots, "total_slots": 4, "build_info": "b1-7e4c0a9"});
+            Some(json_answer(200, &props))
+        }
+        "/tokenize" => {
+            let words = request.body["content"].as_str().unwrap().split_whitespace();
+            let ids: Vec<usize> = words.map(|w| w.bytes().fold(7, |h, b| h * 31 % 9973 + usize::from(b))).collect();
+            Some(json_answer(200, &json!({"tokens": ids})))
+        }
+        _ => None,
+    })
+    .await;
+    assert_eq!(report.engine.as_deref(), Some("llama.cpp"));
+    assert_eq!(report.engine_version.as_deref(), Some("b1-7e4c0a9"));
+    assert_eq!(report.engine_settings["total_slots"], "4");
+    assert!(report.offers.token_prompts && report.token_ids.is_some());
+    assert!(codes(&report).contains(&"no_metrics"));
+    // The slot's context, not the server's: 512 + 128 do not fit.
+    assert!(fatal(&report).contains("holds 600"));
 }

@@ -204,6 +204,7 @@ fn engine_of_owner(owner: &str) -> Option<String> {
     match owner {
         "vllm" | "sglang" => Some(owner.to_owned()),
         "llamacpp" => Some("llama.cpp".to_owned()),
+        "inferometer" => Some("inferometer-sim".to_owned()),
         _ => None,
     }
 }

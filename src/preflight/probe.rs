@@ -1,9 +1,12 @@
 //! Probes: small streamed requests end to end, and what they show of the server's offers.
 
+use std::time::Duration;
+
 use super::Examination;
 use crate::api::chat::Chat;
 use crate::api::completions::Completions;
 use crate::api::{Dialect, GenerateRequest, Offers};
+use crate::error::Error;
 use crate::record::Severity;
 use crate::rng::Seed;
 use crate::scenario::prompt::{SyntheticText, TextCalibration};
@@ -15,8 +18,18 @@ use crate::transport::{Exchange, Failure, FailureKind};
 /// Tokens that a probe asks for: enough to see whether the length is obeyed.
 pub(super) const PROBE_TOKENS: u32 = 8;
 
+/// How long a small probe may take. A cold server compiles for 20 s; ten minutes, the limit of a
+/// measured request, would leave the user in the dark ten times over.
+const PROBE_LIMIT: Duration = Duration::from_secs(120);
+
 /// Words of a probe's prompt.
 const PROBE_WORDS: u32 = 12;
+
+/// A failure that no server has a part in.
+fn failure(kind: FailureKind, message: String) -> Failure {
+    let (first_bytes, last_bytes) = (String::new(), String::new());
+    Failure { kind, message, retry_after: None, first_bytes, last_bytes }
+}
 
 impl Examination<'_> {
     /// The dialect of an API.
@@ -54,13 +67,8 @@ impl Examination<'_> {
             offers,
             extra: &self.settings.extra_body,
         };
-        let body = dialect.body(&request).map_err(|error| Failure {
-            kind: FailureKind::BadRequest,
-            message: error.to_string(),
-            retry_after: None,
-            first_bytes: String::new(),
-            last_bytes: String::new(),
-        })?;
+        let refused = |error: Error| failure(FailureKind::BadRequest, error.to_string());
+        let body = dialect.body(&request).map_err(refused)?;
         let exchange = self.client.exchange(self.clock, dialect, body, None).await;
         match exchange.failure {
             Some(failure) => Err(failure),
@@ -68,10 +76,24 @@ impl Examination<'_> {
         }
     }
 
+    /// Sends a small request, within [`PROBE_LIMIT`].
+    pub(super) async fn send_small(
+        &self,
+        prompt: &Prompt,
+        max_tokens: u32,
+        offers: Offers,
+    ) -> Result<Exchange, Failure> {
+        let sending = Box::pin(self.send(self.report.api, prompt, max_tokens, offers));
+        tokio::time::timeout(PROBE_LIMIT, sending).await.unwrap_or_else(|_| {
+            let message = format!("no whole answer within {} s", PROBE_LIMIT.as_secs());
+            Err(failure(FailureKind::TotalTimeout, message))
+        })
+    }
+
     /// A probe of the standard kind.
     pub(super) async fn probe(&self, index: u64, offers: Offers) -> Result<Exchange, Failure> {
         let prompt = self.words(index, PROBE_WORDS);
-        self.send(self.report.api, &prompt, PROBE_TOKENS, offers).await
+        self.send_small(&prompt, PROBE_TOKENS, offers).await
     }
 
     /// Finds the API that answers: completions first, since they take token ids.

@@ -46,8 +46,7 @@ impl Examination<'_> {
         let sent = ids.len().min(PROBE_IDS);
         let offers = Offers { token_prompts: true, ..self.report.offers };
         let prompt = Prompt::Tokens(ids[..sent].to_vec());
-        let sending = self.send(self.report.api, &prompt, PROBE_TOKENS, offers);
-        let exchange = match Box::pin(sending).await {
+        let exchange = match self.send_small(&prompt, PROBE_TOKENS, offers).await {
             Ok(exchange) => exchange,
             Err(failure) => {
                 let text = format!(
@@ -139,7 +138,7 @@ impl Examination<'_> {
 
     async fn count(&self, index: u64, words: u32) -> Option<CountedProbe> {
         let prompt = self.words(index, words);
-        let sending = self.send(self.report.api, &prompt, 1, self.report.offers);
+        let sending = self.send_small(&prompt, 1, self.report.offers);
         let tokens = sending.await.ok()?.input_tokens?;
         Some(CountedProbe { words, tokens })
     }
