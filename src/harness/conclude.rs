@@ -16,7 +16,7 @@ use crate::metric::Measure;
 use crate::plan::{Design, Phase, Side};
 use crate::record::StoredRun;
 use crate::record::stored::StoredPoint;
-use crate::report::{PointInput, PointSide, Report, ReportInput, SideInput, StartSummary, html, json, markdown};
+use crate::report::{PointInput, PointSide, Report, ReportInput, SideInput, StartSummary, csv, html, json, junit, markdown};
 use crate::settings::{JudgeSettings, Launch, Settings};
 use crate::store::{Store, files};
 use crate::summary::measured::MeasuredSide;
@@ -248,7 +248,7 @@ fn pooled(store: &Store, faction: &Faction, point_id: &str) -> Result<Option<Poi
     for run in &faction.runs {
         all.extend(measure::point_data(store, run, point_id, faction.side)?);
     }
-    Ok(measure::joined(all))
+    measure::joined(all, || measure::pooled_summary(store, &faction.runs, point_id, faction.side))
 }
 
 fn compare_all(contenders: &[Contender], settings: &JudgeSettings, standings: &Standings) -> Vec<Comparison> {
@@ -342,13 +342,18 @@ fn point_side(data: PointData) -> PointSide {
 /// Writes every form of the report; returns the page to open.
 fn write(store: &Store, report: &Report) -> Result<PathBuf> {
     let folder = store.layout().report();
-    files::replace_folder(&folder)?;
-    for page in html::render(report)? {
-        files::write_atomic(&folder.join(&page.path), page.content)?;
-    }
-    files::write_atomic(&folder.join("report.json"), json::render(report)?)?;
-    files::write_atomic(&folder.join("verdict.md"), markdown::render(report)?)?;
-    files::write_atomic(&folder.join("report.csv"), crate::report::csv::render(report)?)?;
-    files::write_atomic(&folder.join("junit.xml"), crate::report::junit::render(report)?)?;
+    files::clear_folder(&folder)?;
+    let put = |path: &str, text: &str| {
+        let file = folder.join(path);
+        if let Some(parent) = file.parent() {
+            files::make_folder(parent)?;
+        }
+        files::write_atomic(&file, text)
+    };
+    html::render(report, &mut |path, text| put(path, text))?;
+    put("report.json", &json::render(report)?)?;
+    put("verdict.md", &markdown::render(report, None))?;
+    put("report.csv", &csv::render(report))?;
+    put("junit.xml", &junit::render(report))?;
     Ok(folder.join("index.html"))
 }

@@ -6,38 +6,49 @@ use std::time::Duration;
 
 use super::measure;
 use super::side::{self, SideServer, Started};
+use super::prompts::PromptFiles;
+use super::watch::Watch;
 use crate::api::{Dialect, chat::Chat, completions::Completions};
 use crate::clock::Clock;
-use crate::drive::{self, ErrorLimit, Interrupt, RoundJob, RoundOutcome, Wire};
+use crate::drive::{self, ErrorLimit, Interrupt, RoundJob, RoundOutcome, Urgency, Wire};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
-use crate::preflight::{self, PreflightReport};
+use crate::preflight::{self, Demands, PreflightReport};
 use crate::record::stored::{RoundStatus, RunStatus, WarmUp};
-use crate::record::{Finding, Severity, StoredRound, StoredRun, StoredStart};
+use crate::record::{Finding, RequestRecord, Severity, StoredRound, StoredRun, StoredStart};
 use crate::report::progress::{Event, Reporter};
-use crate::rng::Seed;
-use crate::scenario::{Load, LoadPoint};
-use crate::settings::{Settings, Skip};
+use crate::scenario::Load;
+use crate::settings::{ApiChoice, Settings, TriState};
 use crate::store::{RunWriter, Store};
 use crate::summary::{self, RoundInput};
-use crate::telemetry;
+use crate::transport::FailureKind;
 
 /// A server that fails so many starts in a row will fail the next.
 const MOST_FAILED_STARTS: u32 = 3;
 /// Connections beyond the planned concurrency, for tails and probes.
-const SPARE_CONNECTIONS: usize = 16;
+pub(super) const SPARE_CONNECTIONS: usize = 16;
 /// The warm-up of a rate-1 reference: that rate would take a minute for three windows.
 const REFERENCE_WARM_UP: Duration = Duration::from_secs(3);
 
-/// A run under way.
-pub(super) struct Session<'a> {
+/// What a run needs from outside.
+pub(super) struct Parts<'a> {
     pub(super) settings: &'a Settings,
     pub(super) plan: &'a Plan,
     pub(super) store: &'a Store,
-    pub(super) run: StoredRun,
     pub(super) clock: Clock,
     pub(super) interrupt: Interrupt,
     pub(super) reporter: &'a mut dyn Reporter,
+}
+
+/// A run under way.
+pub(super) struct Session<'a> {
+    settings: &'a Settings,
+    plan: &'a Plan,
+    pub(super) run: StoredRun,
+    clock: Clock,
+    interrupt: Interrupt,
+    reporter: &'a mut dyn Reporter,
+    files: PromptFiles,
     writer: RunWriter,
     sides: BTreeMap<Side, Bench>,
 }
@@ -47,8 +58,7 @@ struct Bench {
     server: SideServer,
     preflight: Option<PreflightReport>,
     wire: Option<LiveWire>,
-    /// Load points that a start found saturated or given up: later starts take them all the same,
-    /// unless the sweep was told to end there.
+    /// In a row.
     failed_starts: u32,
 }
 
@@ -60,15 +70,8 @@ struct LiveWire {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn begin(
-        settings: &'a Settings,
-        plan: &'a Plan,
-        store: &'a Store,
-        mut run: StoredRun,
-        clock: Clock,
-        interrupt: Interrupt,
-        reporter: &'a mut dyn Reporter,
-    ) -> Result<Self> {
+    pub(super) fn begin(parts: Parts<'a>, files: PromptFiles, mut run: StoredRun) -> Result<Self> {
+        let Parts { settings, plan, store, clock, interrupt, reporter } = parts;
         let writer = store.begin_run(&run)?;
         writer.id().clone_into(&mut run.id);
         let mut sides = BTreeMap::new();
@@ -79,7 +82,7 @@ impl<'a> Session<'a> {
             run.sides.entry(side).or_default().label = server.label();
             sides.insert(side, Bench { server, preflight: None, wire: None, failed_starts: 0 });
         }
-        Ok(Self { settings, plan, store, run, clock, interrupt, reporter, writer, sides })
+        Ok(Self { settings, plan, run, clock, interrupt, reporter, files, writer, sides })
     }
 
     /// Runs the plan to its end, to an interruption or to a fault. What was measured is stored
@@ -123,7 +126,7 @@ impl<'a> Session<'a> {
     }
 
     fn is_interrupted(&self) -> bool {
-        self.interrupt.urgency() != drive::Urgency::None
+        self.interrupt.urgency() != Urgency::None
     }
 
     /// One start (or both sides of a route): launch, check, measure, stop. A start that fails is
@@ -204,7 +207,7 @@ impl<'a> Session<'a> {
         if self.run.findings.contains(&finding) {
             return Ok(());
         }
-        self.reporter.event(&Event::Finding(finding.clone()));
+        self.reporter.event(&Event::Finding(&finding))?;
         self.run.findings.push(finding);
         Ok(())
     }
@@ -217,12 +220,13 @@ impl<'a> Session<'a> {
             self.find(finding)?;
         }
         let at = clock.wall(clock.now_ns());
+        let side = self.side_word(start.side);
         self.reporter.event(&Event::StartReady {
-            side: start.side,
-            start: start.start,
-            of: self.settings.starts,
+            side,
+            start: start.block + 1,
+            starts: self.plan.starts.iter().map(|s| s.block + 1).max().unwrap_or(1),
             ready_s: started.ready_s,
-        });
+        })?;
         self.run.starts.push(StoredStart {
             side: start.side,
             block: start.block,
@@ -246,26 +250,37 @@ impl<'a> Session<'a> {
         let bench = self.bench(side)?;
         tokio::select! {
             started = bench.server.start(block, clock) => started,
-            _ = interrupt.beyond(drive::Urgency::None) => {
+            _ = interrupt.beyond(Urgency::None) => {
                 Err(Error::new(ErrorKind::Interrupted, "interrupted while the server started"))
             }
+        }
+    }
+
+    /// What reports call a side; empty where there is one.
+    fn side_word(&self, side: Side) -> &'static str {
+        match (self.sides.len(), side) {
+            (1, _) => "",
+            (_, Side::Base) => "base",
+            (_, Side::New) => "new",
         }
     }
 
     async fn check(&mut self, side: Side, started: &Started) -> Result<PreflightReport> {
         let client = side::client(&started.url, self.settings, SPARE_CONNECTIONS)?;
         let report = if self.settings.skip.preflight {
-            preflight::without(&client, self.settings).await?
+            unchecked(self.settings)?
         } else {
-            preflight::run(&client, self.settings, &self.plan.points).await?
+            let demands = Demands::of(&self.plan.points);
+            preflight::run(&client, self.clock, self.settings, demands).await
         };
-        for finding in report.findings.clone() {
-            self.find(finding)?;
+        // What ends the run is told once, as its error.
+        for finding in report.findings.iter().filter(|f| f.severity != Severity::Fatal) {
+            self.find(finding.clone())?;
         }
         let stored = self.run.sides.entry(side).or_default();
         stored.url = started.url.clone();
         stored.model = report.model.clone();
-        stored.api = report.dialect_name().to_owned();
+        stored.api = dialect(report.api).name().to_owned();
         stored.engine = report.engine.clone();
         stored.engine_version = report.engine_version.clone();
         stored.command = (!started.argv.is_empty()).then(|| started.argv.join(" "));
@@ -279,6 +294,7 @@ impl<'a> Session<'a> {
             return Err(error);
         }
         self.bench(side)?.preflight = Some(report.clone());
+        self.reporter.event(&Event::Note { text: &format!("serving {}", report.summary()) })?;
         Ok(report)
     }
 
@@ -327,37 +343,24 @@ impl<'a> Session<'a> {
         if !self.settings.cool_down.is_zero() {
             tokio::select! {
                 () = tokio::time::sleep(self.settings.cool_down) => {}
-                _ = self.interrupt.beyond(drive::Urgency::None) => {}
+                _ = self.interrupt.beyond(Urgency::None) => {}
             }
         }
     }
 
     /// Warm-up, window, record.
     async fn round(&mut self, start: &StartPlan, plan: &RoundPlan) -> Result<()> {
-        let wire = self.wire(start, &plan.point)?;
+        let wire = self.wire(start, plan)?;
         let warm_up = self.warm_up(&wire, plan).await?;
         if self.is_interrupted() {
             return Ok(());
         }
-        let job = RoundJob {
-            plan: plan.clone(),
-            side: start.side,
-            block: start.block,
-            start: start.start,
-            expected_e2el_s: warm_up.and_then(|w| w.e2el_s),
-            slot_start: self.settings.slot_start,
-            error_limit: ErrorLimit { share: self.settings.max_error_rate, ..ErrorLimit::default() },
-            in_flight_limit: None,
-        };
-        let at = self.clock.wall(self.clock.now_ns());
-        let url = self.bench(start.side)?.wire.as_ref().map(|w| w.url.clone()).unwrap_or_default();
-        let watch = Watch::begin(&url, self.settings, self.clock, &plan.stop).await?;
-        let reporter = &mut *self.reporter;
-        let mut show = |progress| reporter.event(&Event::Progress(progress));
-        let outcome =
-            drive::run_round(&wire, self.clock, &job, &self.interrupt, &mut show).await?;
-        let (telemetry, series) =
-            watch.end(outcome.window_open_ns, outcome.window_close_ns).await;
+        let clock = self.clock;
+        let at = clock.wall(clock.now_ns());
+        let watch = Watch::begin(&self.live(start.side)?.url, self.settings, clock).await?;
+        let job = self.job(start, plan, warm_up);
+        let outcome = self.drive(&wire, &job).await?;
+        let seen = watch.end(&outcome).await;
         if let Some(death) = self.bench(start.side)?.server.death() {
             return Err(death);
         }
@@ -375,13 +378,43 @@ impl<'a> Session<'a> {
             status: outcome.status,
             warm_up,
             health: outcome.health.clone(),
-            telemetry,
-            series,
+            telemetry: seen.telemetry,
+            series: seen.series,
         };
-        self.keep(round, outcome, &plan.point)
+        self.keep(round, outcome, plan)
     }
 
-    fn keep(&mut self, round: StoredRound, outcome: RoundOutcome, point: &LoadPoint) -> Result<()> {
+    fn job(&self, start: &StartPlan, plan: &RoundPlan, warm_up: Option<WarmUp>) -> RoundJob {
+        RoundJob {
+            plan: plan.clone(),
+            side: start.side,
+            block: start.block,
+            start: start.start,
+            expected_e2el_s: warm_up.and_then(|w| w.e2el_s),
+            slot_start: self.settings.slot_start,
+            error_limit: ErrorLimit {
+                share: self.settings.max_error_rate,
+                ..ErrorLimit::default()
+            },
+            in_flight_limit: None,
+        }
+    }
+
+    async fn drive(&mut self, wire: &Arc<Wire>, job: &RoundJob) -> Result<RoundOutcome> {
+        let reporter = &mut *self.reporter;
+        // Progress that cannot be shown is no reason to lose a round.
+        let mut show = |progress: drive::Progress| {
+            let _ = reporter.event(&Event::RoundProgress {
+                point: &progress.point,
+                stage: "measuring",
+                completed: progress.completed,
+                planned: Some(u64::from(progress.planned)),
+            });
+        };
+        drive::run_round(wire, self.clock, job, &self.interrupt, &mut show).await
+    }
+
+    fn keep(&mut self, round: StoredRound, outcome: RoundOutcome, plan: &RoundPlan) -> Result<()> {
         for finding in outcome.findings {
             self.find(finding.at(round.point.clone()))?;
         }
@@ -399,15 +432,10 @@ impl<'a> Session<'a> {
             itl: &outcome.itl,
             icl: &outcome.icl,
         };
-        let summary = summary::summarise(&[input], point.slo);
-        self.reporter.event(&Event::RoundEnded {
-            point: round.point.clone(),
-            phase: round.phase,
-            side: round.side,
-            start: round.start,
-            status: round.status,
-            summary: Box::new(summary),
-        });
+        let summary = summary::summarise(&[input], plan.point.slo);
+        let side = self.side_word(round.side);
+        let status = status_word(round.status);
+        self.reporter.event(&Event::RoundEnded { point: &round.point, side, summary: &summary, status })?;
         refused(&outcome.records).map_or(Ok(()), Err)
     }
 
@@ -415,41 +443,46 @@ impl<'a> Session<'a> {
         if self.settings.skip.warm_up {
             return Ok(None);
         }
-        let mut warm = plan.clone();
+        let mut warm = plan.warm_up();
         let mut limit = self.settings.warm_up_time;
         if plan.phase == Phase::Reference {
             // Three windows at one request a second would take a minute: one slot does it.
             warm.point.load = Load::Concurrency(1);
             limit = limit.min(REFERENCE_WARM_UP);
         }
-        self.reporter.event(&Event::WarmUp { point: plan.point.id() });
+        self.reporter.event(&Event::RoundProgress {
+            point: &plan.point.id(),
+            stage: "warming up",
+            completed: 0,
+            planned: None,
+        })?;
         let done = drive::warm_up(wire, self.clock, &warm, limit, &self.interrupt).await?;
         Ok(Some(done))
     }
 
-    /// The wire for a load point of a start: its prompts are of this run, this block and this side.
-    fn wire(&mut self, start: &StartPlan, point: &LoadPoint) -> Result<Arc<Wire>> {
-        let live = self
-            .sides
-            .get(&start.side)
-            .and_then(|bench| bench.wire.clone())
-            .ok_or_else(|| Error::server("the server was not started"))?;
+    fn live(&self, side: Side) -> Result<&LiveWire> {
+        let bench = self.sides.get(&side).and_then(|bench| bench.wire.as_ref());
+        bench.ok_or_else(|| Error::server("the server was not started"))
+    }
+
+    /// The wire for a round: its prompts are of this run, this block and this side.
+    fn wire(&self, start: &StartPlan, plan: &RoundPlan) -> Result<Arc<Wire>> {
+        let live = self.live(start.side)?;
         let mut salt = self.run.salt;
         if self.plan.design == Design::Routes {
             // One engine sees both sides: the same text again would come from its prefix cache.
             salt = salt.named(if start.side == Side::Base { "base" } else { "new" });
         }
-        let prompts = prompts(&live.report, point, salt, self.store)?;
+        let first = Plan::first_prompt(start, plan);
         let highest = self.plan.points.iter().map(|p| in_flight(p.load)).max().unwrap_or(1);
-        let client =
-            side::client(&live.url, self.settings, highest as usize + SPARE_CONNECTIONS)?;
+        let client = side::client(&live.url, self.settings, highest as usize + SPARE_CONNECTIONS)?;
         Ok(Arc::new(Wire {
             client,
-            dialect: live.report.dialect(),
+            dialect: dialect(live.report.api),
             model: live.report.model.clone(),
             offers: live.report.offers,
             extra_body: self.settings.extra_body.clone(),
-            prompts,
+            prompts: self.files.source(&plan.point, &live.report, salt, first),
         }))
     }
 
@@ -457,4 +490,68 @@ impl<'a> Session<'a> {
     fn is_decided(&mut self, _starts: &[StartPlan]) -> Result<bool> {
         Ok(false)
     }
+}
+
+/// The dialect of an API.
+pub(super) fn dialect(api: ApiChoice) -> Arc<dyn Dialect> {
+    match api {
+        ApiChoice::Chat => Arc::new(Chat::default()),
+        ApiChoice::Completions | ApiChoice::Auto => Arc::new(Completions::default()),
+    }
+}
+
+/// What is taken for granted where preflight is left out: a model by name, and only what every
+/// server takes.
+fn unchecked(settings: &Settings) -> Result<PreflightReport> {
+    let model = settings.model.clone().ok_or_else(|| {
+        Error::usage("without a preflight the model is not known").with_hint("add `--model NAME`")
+    })?;
+    let mut report = PreflightReport { model, api: settings.api, ..PreflightReport::default() };
+    report.offers.include_usage = true;
+    report.offers.ignore_eos = settings.ignore_eos == TriState::On;
+    report.findings.push(Finding::new(
+        "no_preflight",
+        Severity::Note,
+        "the preflight was left out: lengths and token counts are not checked",
+    ));
+    Ok(report)
+}
+
+/// Requests that a load may have in flight, for the size of the pool.
+fn in_flight(load: Load) -> u32 {
+    match load {
+        Load::Concurrency(n) => n,
+        // Idle connections beyond these are closed and opened anew: rare, and counted as connects.
+        Load::RequestRate(rate) => rate.max_concurrency.unwrap_or(1024),
+    }
+}
+
+/// Whether `a` is a lower load of the same kind.
+fn is_lower(a: Load, b: Load) -> bool {
+    match (a, b) {
+        (Load::Concurrency(a), Load::Concurrency(b)) => a < b,
+        (Load::RequestRate(a), Load::RequestRate(b)) => a.per_s < b.per_s,
+        _ => false,
+    }
+}
+
+/// What to know of a round beside its figures; empty where all is well.
+fn status_word(status: RoundStatus) -> &'static str {
+    match status {
+        RoundStatus::Complete => "",
+        RoundStatus::Saturated => "saturated",
+        RoundStatus::Overloaded => "overloaded",
+        RoundStatus::Stopped => "stopped: too many errors",
+        RoundStatus::Interrupted => "interrupted",
+    }
+}
+
+/// A key refused in mid-run ends the run: the rest would be 401s counted as load.
+fn refused(records: &[RequestRecord]) -> Option<Error> {
+    let refused = records.iter().find(|r| r.failure == Some(FailureKind::Unauthorized))?;
+    let status = refused.status.map(|s| s.to_string()).unwrap_or_default();
+    Some(
+        Error::server(format!("the server refused the key in mid-run (status {status})"))
+            .with_hint("the `Authorization: Bearer` header was sent: was the key revoked, or its quota used up?"),
+    )
 }
