@@ -212,7 +212,10 @@ fn runs_are_listed_newest_first_pruned_and_removed() {
     store.baselines().save("main", "20260101T000000Z-main", at(0)).unwrap();
     let error = store.remove_run("20260101T000000Z-main").unwrap_err();
     assert!(error.to_string().contains("baseline `main`"), "{error}");
+    let left = store.layout().runs().join(".import.1-1.tmp");
+    fs::create_dir_all(left.join("half")).unwrap();
     let gone = store.prune_runs(2).unwrap();
+    assert!(!left.exists(), "what a kill left behind goes too");
     assert_eq!(gone, ["20260103T000000Z-main", "20260102T000000Z-main"]);
     store.remove_run(&other.id).unwrap();
     assert_eq!(store.run_ids().unwrap(), ["20260104T000000Z-main", "20260101T000000Z-main"]);
@@ -246,6 +249,9 @@ fn two_baselines_move_apart_and_remember() {
     assert!(error.hint().unwrap().contains("`release`"), "{:?}", error.hint());
     assert!(baselines.save("x", "20990101T000000Z-none", at(8)).is_err(), "a run must exist");
     assert!(baselines.save("", &b.id, at(9)).is_err());
+    fs::write(store.layout().baseline("release"), "{").unwrap();
+    assert!(baselines.load("release").unwrap_err().to_string().contains("release.json"));
+    baselines.remove("release").unwrap();
 }
 
 #[test]

@@ -33,11 +33,14 @@ pub struct GapHistogram {
 }
 
 /// A bucket with something in it: values from `low_ns` to `high_ns`, both included.
-#[derive(Debug, Clone, Copy)]
-struct Bucket {
-    low_ns: u64,
-    high_ns: u64,
-    count: u64,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bucket {
+    /// Its shortest gap, ns.
+    pub low_ns: u64,
+    /// Its longest gap, ns.
+    pub high_ns: u64,
+    /// How many gaps it holds, never 0.
+    pub count: u64,
 }
 
 impl GapHistogram {
@@ -176,6 +179,12 @@ pub struct GapView {
 }
 
 impl GapView {
+    /// The filled buckets, from the shortest gap: what a chart of gaps is drawn from.
+    #[must_use]
+    pub fn buckets(&self) -> &[Bucket] {
+        &self.filled
+    }
+
     /// Mean, ns; none where there is no gap.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
