@@ -1,4 +1,5 @@
 //! Summaries: tables of requests whose right values were worked out by hand.
+#![allow(clippy::unwrap_used, clippy::float_cmp)] // a test may
 
 use inferometer::api::Content;
 use inferometer::metric::{Measure, Metric, Statistic};
@@ -357,6 +358,9 @@ fn exchange(events: &[(u64, u32)]) -> Exchange {
 }
 
 proptest! {
+    // Each case fills and walks two histograms of up to 30 s, which takes a while unoptimised.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn throughput_is_the_tokens_inside_the_window(
         answers in prop::collection::vec(

@@ -297,6 +297,23 @@ pub(super) fn remove_folder(path: &Path) -> Result<()> {
         .map_err(|error| failed("remove", path, error))
 }
 
+/// Removes what killed processes left half done in a folder. The caller holds the lock, so nobody
+/// else is at work there.
+pub(super) fn sweep(folder: &Path) -> Result<()> {
+    if !exists(folder) {
+        return Ok(());
+    }
+    let told = |error| failed("list", folder, error);
+    for entry in fs::read_dir(folder).map_err(told)? {
+        let path = entry.map_err(told)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with('.') && name.ends_with(".tmp") && is_folder(&path) {
+            fs::remove_dir_all(&path).map_err(|error| failed("remove", &path, error))?;
+        }
+    }
+    Ok(())
+}
+
 /// Gives a folder its final name.
 pub(super) fn rename(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).map_err(|error| failed("move into place", to, error))?;

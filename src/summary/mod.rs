@@ -232,7 +232,8 @@ fn pooled<'a>(
     rounds: &[RoundInput<'a>],
     gaps: impl Fn(&RoundInput<'a>) -> &'a GapHistogram,
 ) -> GapHistogram {
-    let mut all = GapHistogram::new();
-    rounds.iter().for_each(|input| all.merge(gaps(input)));
+    let Some((first, others)) = rounds.split_first() else { return GapHistogram::new() };
+    let mut all = gaps(first).clone();
+    others.iter().for_each(|input| all.merge(gaps(input)));
     all
 }

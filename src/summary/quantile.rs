@@ -50,18 +50,19 @@ impl Distribution {
     /// Of gaps, ns in the histogram, ms here.
     #[must_use]
     pub fn of_gaps(gaps: &GapHistogram) -> Self {
+        let view = gaps.view();
         let ms = |ns: Option<f64>| ns.map(|ns| ns / 1e6);
-        let quantile = |q| ms(gaps.quantile(q));
+        let quantile = |q| ms(view.quantile(q));
         Self {
             count: gaps.count(),
-            mean: ms(gaps.mean()),
-            std: ms(gaps.std()),
-            min: ms(gaps.min()),
+            mean: ms(view.mean()),
+            std: ms(view.std()),
+            min: quantile(0.0),
             p50: quantile(0.50),
             p90: quantile(0.90),
             p95: quantile(0.95),
             p99: quantile(0.99),
-            max: ms(gaps.max()),
+            max: quantile(1.0),
         }
     }
 

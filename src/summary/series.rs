@@ -109,7 +109,7 @@ impl Grid {
         let mut at_ns = self.origin_ns;
         for bin in &mut bins {
             bin.at_s = self.since(at_ns);
-            at_ns += self.bin_ns;
+            at_ns = at_ns.saturating_add(self.bin_ns);
         }
         for record in records {
             self.add_flight(&mut bins, record);
@@ -129,11 +129,11 @@ impl Grid {
         let end_ns = ended_ns(record).unwrap_or(self.end_ns);
         let first = self.index(sent_ns);
         for (index, bin) in bins.iter_mut().enumerate().skip(first) {
-            let open_ns = self.origin_ns + index as u64 * self.bin_ns;
+            let open_ns = self.origin_ns.saturating_add(index as u64 * self.bin_ns);
             if open_ns >= end_ns {
                 break;
             }
-            let close_ns = open_ns + self.bin_ns;
+            let close_ns = open_ns.saturating_add(self.bin_ns);
             let flight_ns = end_ns.min(close_ns).saturating_sub(sent_ns.max(open_ns));
             bin.in_flight += ns_to_s(flight_ns) / ns_to_s(self.bin_ns);
         }
