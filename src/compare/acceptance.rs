@@ -71,14 +71,30 @@ impl Counted {
 /// The share of what is counted over many reports.
 #[must_use]
 pub fn share(world: &World, trial: &Trial, reports: u32, seed: Seed) -> f64 {
-    let (mut hits, mut of) = (0, 0);
+    shares(world, trial, [trial.counted], reports, seed)[0]
+}
+
+/// The shares of several things, counted in the same reports.
+#[must_use]
+pub fn shares<const N: usize>(
+    world: &World,
+    trial: &Trial,
+    counted: [Counted; N],
+    reports: u32,
+    seed: Seed,
+) -> [f64; N] {
+    let mut hits = [0_u32; N];
+    let mut of = [0_u32; N];
     for report in 0..reports {
         let cells = world.report(trial.starts, trial.effect, seed.nth(report.into()));
-        let (hit, possible) = trial.counted.of(&decide(&cells, &trial.options));
-        hits += hit;
-        of += possible;
+        let decision = decide(&cells, &trial.options);
+        for (i, counted) in counted.into_iter().enumerate() {
+            let (hit, possible) = counted.of(&decision);
+            hits[i] += hit;
+            of[i] += possible;
+        }
     }
-    f64::from(hits) / f64::from(of.max(1))
+    std::array::from_fn(|i| f64::from(hits[i]) / f64::from(of[i].max(1)))
 }
 
 /// One way to make reports and to count in them.

@@ -1,6 +1,6 @@
 //! How often the verdict is right on made-up starts.
 
-use inferometer::compare::acceptance::{Counted, Trial, share, table};
+use inferometer::compare::acceptance::{Counted, Trial, share, shares, table};
 use inferometer::compare::cell::Role;
 use inferometer::compare::decide::{ErrorTerm, Options, decide};
 use inferometer::compare::world::{Effect, Starts, World};
@@ -59,11 +59,9 @@ fn an_unchanged_h200_fails_no_gate_in_any_mode() {
     for (mode, world, starts, error_term) in modes {
         let options = Options { error_term, ..Options::default() };
         // At a true rate of 0.7 % four hundred reports would still pass a bar of 1 % by luck.
-        let counted = |counted| {
-            let trial = Trial { starts, effect: SAME, counted, options };
-            share(world, &trial, 2_000, Seed(3).named(mode))
-        };
-        let (alarms, changes) = (counted(Counted::GateFails), counted(Counted::AnyFlag));
+        let trial = Trial { starts, effect: SAME, counted: Counted::GateFails, options };
+        let counted = [Counted::GateFails, Counted::AnyFlag];
+        let [alarms, changes] = shares(world, &trial, counted, 2_000, Seed(3).named(mode));
         println!("{mode}: gate fails {alarms}, any flag {changes}");
         assert!(alarms <= 0.01, "{mode}: {alarms}");
         // Where the spread is far above the floor nothing but the errors of the two families of
