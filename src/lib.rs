@@ -28,8 +28,8 @@ pub mod compare;
 pub mod report;
 pub mod summary;
 // Layers 8 and 9: compose, and the surfaces.
-pub mod cli;
-pub mod harness;
+// pub mod cli;
+// pub mod harness;
 mod macros;
 // Aside: the embedded server.
 pub mod sim;

@@ -118,7 +118,7 @@ fn open(
     let opens_ns = begin_ns.saturating_add(s_to_ns(ramp_s));
     let stretch = |branch, from_ns, until_ns| -> Result<Stretch> {
         let feed = Feed::start(wire, &job.plan, branch, AT_ONCE)?;
-        Ok(Stretch { feed, from_ns, until_ns })
+        Ok::<Stretch, crate::error::Error>(Stretch { feed, from_ns, until_ns })
     };
     let stretches = vec![
         stretch(Branch::Ramp, begin_ns, opens_ns)?,

@@ -240,3 +240,147 @@ fn tokens_within(events: &[TokenEvent], (open_ns, close_ns): (u64, u64)) -> u32 
 fn span_ms(from_ns: Option<u64>, to_ns: Option<u64>) -> Option<f64> {
     Some(ns_to_ms(to_ns?.saturating_sub(from_ns?)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Seed;
+    use crate::transport::TokenTimeline;
+    use proptest::prelude::*;
+
+    const IDENT: RequestIdent = RequestIdent {
+        side: Side::New,
+        block: 1,
+        start: 2,
+        round: 0,
+        phase: Phase::Load,
+        part: Part::Measured,
+    };
+
+    const PLANNED: PlannedRequest = PlannedRequest {
+        index: 7,
+        due_ns: None,
+        input_tokens: 512,
+        output_tokens: 128,
+        seed: Seed(99),
+    };
+
+    fn event(at_ns: u64, tokens: u32, content: Content) -> TokenEvent {
+        TokenEvent { at_ns, tokens, content }
+    }
+
+    fn exchange(events: Vec<TokenEvent>) -> Exchange {
+        let output_tokens = events.iter().map(|event| event.tokens).sum();
+        Exchange {
+            timeline: TokenTimeline {
+                due_ns: Some(1_000_000),
+                sent_ns: Some(3_000_000),
+                headers_ns: Some(9_000_000),
+                first_byte_ns: Some(9_000_000),
+                end_ns: Some(60_000_000),
+                connection_reused: Some(true),
+                events,
+            },
+            status: Some(200),
+            input_tokens: Some(512),
+            cached_tokens: None,
+            output_tokens: Some(output_tokens),
+            token_source: Some(TokenSource::EventUsage),
+            finish_reason: Some("length".into()),
+            failure: None,
+        }
+    }
+
+    fn record(exchange: &Exchange) -> RequestRecord {
+        RequestRecord::from_exchange(IDENT, &PLANNED, exchange, (12_000_000, 40_000_000))
+    }
+
+    #[test]
+    fn every_latency_by_its_definition() {
+        // 2 tokens at 11 ms, 1 at 12 (on the opening edge: outside), 3 at 30, 1 at 40 (inside).
+        let record = record(&exchange(vec![
+            event(11_000_000, 2, Content::Reasoning),
+            event(12_000_000, 1, Content::Reasoning),
+            event(30_000_000, 3, Content::Visible),
+            event(30_020_000, 0, Content::Visible),
+            event(40_000_000, 1, Content::Visible),
+        ]));
+        assert_eq!(record.ttft_ms(), Some(10.0));
+        assert_eq!(record.ttft_from_sent_ms(), Some(8.0));
+        assert_eq!(record.ttfo_ms(), Some(29.0));
+        assert_eq!(record.e2el_ms(), Some(39.0));
+        assert_eq!(record.e2el_from_sent_ms(), Some(37.0));
+        assert_eq!(record.schedule_delay_ms(), Some(2.0));
+        assert_eq!(record.tpot_ms(), Some(29.0 / 5.0));
+        assert_eq!(record.worst_gap_ms(), Some(18.0));
+        assert_eq!((record.window_tokens, record.first_event_tokens), (4, 2));
+        assert_eq!((record.events, record.coalesced_events), (5, 1));
+        assert_eq!((record.index, record.seed, record.outcome), (7, 99, Outcome::Completed));
+    }
+
+    #[test]
+    fn a_closed_loop_starts_its_clock_at_the_send() {
+        let mut exchange = exchange(vec![event(11_000_000, 1, Content::Visible)]);
+        exchange.timeline.due_ns = None;
+        let record = record(&exchange);
+        assert_eq!((record.ttft_ms(), record.schedule_delay_ms()), (Some(8.0), None));
+    }
+
+    #[test]
+    fn one_event_has_no_tpot_and_no_gap() {
+        let one = record(&exchange(vec![event(11_000_000, 1, Content::Visible)]));
+        assert_eq!((one.tpot_ms(), one.worst_gap_ns, one.e2el_ms()), (None, None, Some(10.0)));
+        // A whole answer in one event: its tokens are no rate.
+        let mut whole = exchange(vec![event(11_000_000, 1, Content::Visible)]);
+        whole.output_tokens = Some(128);
+        assert_eq!(record(&whole).tpot_ms(), None);
+    }
+
+    #[test]
+    fn a_failure_is_data() {
+        let mut broken = exchange(Vec::new());
+        broken.failure = Some(Failure {
+            kind: FailureKind::RateLimited,
+            message: "slow down".into(),
+            retry_after: Some("1".into()),
+            first_bytes: String::new(),
+            last_bytes: String::new(),
+        });
+        let failed = record(&broken);
+        assert_eq!(failed.outcome, Outcome::Failed);
+        assert_eq!(failed.failure, Some(FailureKind::RateLimited));
+        assert_eq!((failed.ttft_ms(), failed.tpot_ms(), failed.ttfo_ms()), (None, None, None));
+        let line = serde_json::to_string(&failed).unwrap();
+        assert_eq!(serde_json::from_str::<RequestRecord>(&line).unwrap(), failed);
+        if let Some(failure) = &mut broken.failure {
+            failure.kind = FailureKind::Cancelled;
+        }
+        assert_eq!(record(&broken).outcome, Outcome::Cancelled);
+    }
+
+    #[test]
+    fn a_million_records_fit_in_a_gigabyte() {
+        assert!(size_of::<RequestRecord>() <= 1024);
+    }
+
+    proptest! {
+        #[test]
+        fn neighbouring_windows_share_no_token_and_lose_none(
+            events in prop::collection::vec((1_u64..1_000, 0_u32..9), 0..40),
+            edge in 0_u64..1_000,
+        ) {
+            let events = events
+                .into_iter()
+                .map(|(at_ns, tokens)| event(at_ns, tokens, Content::Visible))
+                .collect();
+            let exchange = exchange(events);
+            let tokens = |window| {
+                RequestRecord::from_exchange(IDENT, &PLANNED, &exchange, window).window_tokens
+            };
+            prop_assert_eq!(
+                Some(tokens((0, edge)) + tokens((edge, 1_000))),
+                exchange.output_tokens
+            );
+        }
+    }
+}
