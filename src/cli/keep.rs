@@ -72,8 +72,9 @@ fn open(output: &OutputArgs) -> Result<Store> {
     Store::open(&settings.output_dir)
 }
 
+/// One line on stdout; what cannot be written there has no better place to go.
 fn say(line: &str) {
-    terminal::say(&format!("{line}\n"));
+    let _ = terminal::print(&format!("{line}\n"));
 }
 
 fn list_runs(store: &Store) -> Result<()> {

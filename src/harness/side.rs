@@ -58,7 +58,7 @@ impl SideServer {
             },
             _ => {
                 let client = client(&target.url, settings, CONTROL_POOL)?;
-                let log = store.layout().server_log(run_id, side);
+                let log = store.layout().server_log(run_id, name_of(side));
                 let launcher = Launcher::new(target, client, log)?
                     .with_api_key(settings.api_key.clone());
                 Kind::Launched { launcher: Box::new(launcher), running: None }
@@ -71,8 +71,7 @@ impl SideServer {
     pub(super) async fn start(&mut self, block: u32, clock: Clock) -> Result<Started> {
         match &mut self.kind {
             Kind::Simulated { config, server } => {
-                let name = if self.side == Side::Base { "base" } else { "new" };
-                config.seed = start_seed(self.seed, name, u64::from(block));
+                config.seed = start_seed(self.seed, name_of(self.side), u64::from(block));
                 config.clock = Some(clock);
                 let started = SimServer::start((**config).clone())?;
                 let url = started.url();
@@ -140,6 +139,14 @@ impl SideServer {
             Launch::Command { command, .. } => crate::server::redact_command(command),
             Launch::Hooks { restart, .. } => crate::server::redact_command(restart),
         }
+    }
+}
+
+/// The side's name in files and seeds.
+fn name_of(side: Side) -> &'static str {
+    match side {
+        Side::Base => "base",
+        Side::New => "new",
     }
 }
 

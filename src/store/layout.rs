@@ -90,8 +90,8 @@ impl Layout {
 
     /// What a server that we launched wrote, by the ordinal of its start.
     #[must_use]
-    pub fn server_log(&self, run_id: &str, start: u32) -> PathBuf {
-        self.run(run_id).join(format!("server-{start}.log"))
+    pub fn server_log(&self, run_id: &str, side: &str) -> PathBuf {
+        self.run(run_id).join(format!("server-{side}.log"))
     }
 
     /// Where baselines lie.
