@@ -212,7 +212,7 @@ pub(super) fn intervals(starts: &[MeasuredStart]) -> BTreeMap<String, (f64, f64)
         if logs.len() < 3 || logs.len() < starts.len() {
             continue;
         }
-        if let Some(estimate) = crate::stats::t_test::one_sample(&logs) {
+        if let Some(estimate) = crate::stats::t_test::trimmed(&logs, 0) {
             let half = crate::stats::distribution::t_upper(0.025, estimate.df) * estimate.se;
             let ends = ((estimate.mean - half).exp(), (estimate.mean + half).exp());
             found.insert(measure.name(), ends);

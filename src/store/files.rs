@@ -80,6 +80,19 @@ pub fn make_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| failed("make the folder", path, error))
 }
 
+/// Empties a folder that holds only what can be made again; makes it where there is none.
+///
+/// # Errors
+/// Where it cannot be emptied or made.
+pub fn clear_folder(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(failed("empty the folder", path, error))
+        }
+        _ => make_folder(path),
+    }
+}
+
 /// Makes a folder that must be new; whether it was.
 ///
 /// # Errors
