@@ -136,8 +136,8 @@ async fn send_and_read(outgoing: &Outgoing<'_>, reading: &mut Reading<'_>) -> Re
     reading.verdict()
 }
 
-/// Awaits `work` within the limits. The timer is set anew only when it fires, since nearly every
-/// event moves its deadline.
+/// Awaits `work` within the limits. Nearly every event moves the deadline later, so the timer is
+/// set back only when it fires; it is set forward at once.
 async fn within<T>(
     clock: &Clock,
     timer: &mut Pin<&mut Sleep>,
@@ -145,6 +145,10 @@ async fn within<T>(
     work: impl Future<Output = T>,
 ) -> Result<T, Fault> {
     let mut work = pin!(work);
+    let deadline = clock.instant(limits.next().at_ns);
+    if deadline < timer.deadline() {
+        timer.as_mut().reset(deadline);
+    }
     loop {
         tokio::select! {
             biased;

@@ -10,7 +10,7 @@ use super::evidence::{Evidence, Redactor};
 use super::exchange::{Outgoing, text_header};
 use super::limits::{Limits, Reached};
 use super::sse::{Decoder, Oversized};
-use super::tally::{MAX_EVENTS, Progress, Tally};
+use super::tally::{Holds, MAX_EVENTS, Progress, Tally};
 use super::{Exchange, Failure, FailureKind, TokenTimeline};
 use crate::api::Dialect;
 use crate::clock::Clock;
@@ -137,19 +137,21 @@ impl<'a> Reading<'a> {
 
     /// Judges a stream that came to its own end.
     pub(super) fn verdict(&self) -> Result<(), Fault> {
-        let (kind, message) = match self.limits.reached {
-            Reached::Token { .. } if self.events.finish_reason.is_some() => return Ok(()),
-            Reached::Token { .. } => {
+        let (kind, message) = match self.events.tally.holds() {
+            Holds::Tokens if self.events.finish_reason.is_some() => return Ok(()),
+            Holds::Tokens => {
                 let end = match self.events.seen {
                     Seen::Done => "`[DONE]` came",
                     Seen::Nothing | Seen::Event => "the stream ended",
                 };
                 (FailureKind::Incomplete, format!("{end} without a finish reason"))
             }
-            _ if self.events.seen == Seen::Nothing && !self.evidence.may_be_events() => {
+            Holds::Nothing
+                if self.events.seen == Seen::Nothing && !self.evidence.may_be_events() =>
+            {
                 (FailureKind::NotAStream, "the body of the answer holds no event".to_owned())
             }
-            _ => (FailureKind::Empty, "status 200 and no token".to_owned()),
+            Holds::Nothing => (FailureKind::Empty, "status 200 and no token".to_owned()),
         };
         Err(Fault { kind, message })
     }
@@ -159,12 +161,7 @@ impl<'a> Reading<'a> {
         let end_ns = self.timeline.end_ns.unwrap_or_else(|| self.clock.now_ns());
         self.timeline.end_ns = Some(end_ns);
         let counted = self.events.tally.count();
-        let empty = counted.events.is_empty();
         self.timeline.events = counted.events;
-        // A usage grew, but no event can be said to have carried a token.
-        let fault = fault.or_else(|| {
-            empty.then(|| Fault::new(FailureKind::Empty, "status 200 and no token with a time"))
-        });
         let failure = fault.map(|fault| {
             let ends = self.evidence.ends(self.redactor);
             Failure {
