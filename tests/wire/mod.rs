@@ -6,5 +6,7 @@
 mod captures;
 mod failures;
 mod script;
+#[cfg(feature = "tls")]
+mod tls;
 mod tokens;
 mod transport;
