@@ -1,6 +1,7 @@
 //! The reading of one answer: what has come so far, and the verdict at its end.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use reqwest::header::RETRY_AFTER;
 
@@ -130,7 +131,18 @@ impl<'a> Reading<'a> {
         })
     }
 
-    pub(super) fn transport_fault(&self, error: &reqwest::Error, stage: Stage) -> Fault {
+    /// The fault of a request that got no head by `at_ns`.
+    pub(super) fn head_fault(&self, error: &reqwest::Error, at_ns: u64) -> Fault {
+        let waited = Duration::from_nanos(at_ns.saturating_sub(self.limits.sent_ns));
+        self.fault(error, Stage::Head { waited })
+    }
+
+    /// The fault of a body that broke off.
+    pub(super) fn body_fault(&self, error: &reqwest::Error) -> Fault {
+        self.fault(error, Stage::Body)
+    }
+
+    fn fault(&self, error: &reqwest::Error, stage: Stage) -> Fault {
         let (kind, message) = classify::transport(error, stage, self.connections);
         Fault { kind, message }
     }

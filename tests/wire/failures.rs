@@ -194,6 +194,53 @@ async fn nobody_listens() {
 }
 
 #[tokio::test]
+async fn a_name_that_does_not_resolve() {
+    // A label of 64 characters is refused by the resolver itself: nothing is sent.
+    let url = format!("http://{}.invalid", "a".repeat(64));
+    let client = Client::new(ClientSettings::new(BaseUrl::parse(&url).unwrap())).unwrap();
+    let clock = inferometer::clock::Clock::start();
+    let exchange = client.exchange(clock, &Chat, "{}".into(), None).await;
+    assert_kind(&exchange, FailureKind::Dns);
+}
+
+#[tokio::test]
+async fn no_connection_within_the_limit() {
+    // A listener that accepts nobody, its queue full: the next handshake gets no answer.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut queued = Vec::new();
+    let wait = std::time::Duration::from_millis(300);
+    for _ in 0..8 {
+        let connecting = tokio::net::TcpStream::connect(address);
+        if let Ok(stream) = tokio::time::timeout(wait, connecting).await {
+            queued.push(stream);
+        } else {
+            break;
+        }
+    }
+    let base_url = BaseUrl::parse(&format!("http://{address}")).unwrap();
+    let mut settings = ClientSettings::new(base_url);
+    settings.timeouts.connect = wait;
+    let client = Client::new(settings).unwrap();
+    let clock = inferometer::clock::Clock::start();
+    let exchange = client.exchange(clock, &Chat, "{}".into(), None).await;
+    assert_kind(&exchange, FailureKind::ConnectTimeout);
+    assert!(exchange.failure.unwrap().message.starts_with("could not connect: "));
+}
+
+#[tokio::test]
+async fn a_reused_connection_that_closes_late_is_a_reset() {
+    let fine = stream(&[TEXT, FINISH, DONE]);
+    let late = vec![pause_ms(700), Step::Close];
+    let server = Server::play(vec![vec![fine, late]]).await;
+    let client = server.client();
+    assert_fine(&server.exchange(&client, &Chat).await);
+    assert_kind(&server.exchange(&client, &Chat).await, FailureKind::Reset);
+}
+
+#[tokio::test]
 async fn no_first_byte() {
     for steps in [vec![Step::Hang], vec![stream_head(), Step::Hang]] {
         let server = Server::always(steps).await;
