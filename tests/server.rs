@@ -1,4 +1,5 @@
 //! A server's life against real processes: ready, dying, hanging, orphaned, in somebody's way.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // helpers outside `#[test]` functions
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -321,7 +322,7 @@ fn the_simulator_and_a_broken_command_are_refused() {
     let new = |launch| {
         Launcher::new(&target(launch), client("http://127.0.0.1:1"), PathBuf::from("unused.log"))
     };
-    assert!(new(Launch::Simulator { preset: "demo".to_owned() }).is_err());
+    assert!(new(Launch::Simulator { preset: "demo".to_owned(), slowdown: 1.0 }).is_err());
     let broken = Launch::Command {
         command: "vllm 'serve".to_owned(),
         ready_path: "/health".to_owned(),
