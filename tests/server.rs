@@ -196,6 +196,23 @@ async fn one_that_never_gets_ready_is_ended() {
 }
 
 #[tokio::test]
+async fn a_start_given_up_half_way_leaves_nothing_behind() {
+    let bed = Bed::new();
+    let pid_file = bed.path("pid");
+    let command = format!("sh -c 'echo $$ > {}; exec sleep 600'", pid_file.display());
+    let written = async {
+        while !std::fs::read_to_string(&pid_file).is_ok_and(|pid| pid.ends_with('\n')) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        started = bed.start(&command, 60.0) => panic!("{started:?}"),
+        () = written => {}
+    }
+    assert!(!on_linux() || !lives(&std::fs::read_to_string(pid_file).unwrap()));
+}
+
+#[tokio::test]
 async fn one_that_ignores_the_request_to_end_is_killed() {
     let bed = Bed::new();
     let server = bed.python("-", "same");

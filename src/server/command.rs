@@ -137,19 +137,18 @@ fn redact_word(word: &str, depth: u32) -> String {
 /// `--long-prefill-token-threshold`.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let last = name.rsplit(['-', '_', '.']).next().unwrap_or(name).to_ascii_lowercase();
-    const WORDS: [&str; 10] = [
-        "key",
-        "keys",
-        "apikey",
-        "token",
-        "secret",
+    // `PGPASSWORD` has no separator; `monkey` is no key.
+    const ENDS: [&str; 8] = [
         "password",
         "passwd",
         "passphrase",
+        "secret",
+        "apikey",
+        "token",
         "credential",
         "credentials",
     ];
-    WORDS.contains(&last.as_str())
+    matches!(last.as_str(), "key" | "keys") || ENDS.iter().any(|end| last.ends_with(end))
 }
 
 /// Shapes that issuers of keys have made recognisable on purpose.
@@ -219,6 +218,7 @@ mod tests {
             ("env AWS_SECRET_ACCESS_KEY=q run", "env AWS_SECRET_ACCESS_KEY=[redacted] run"),
             ("sh -c 'vllm serve --api-key X'", "sh -c 'vllm serve --api-key [redacted]'"),
             ("curl -H 'Authorization: Bearer abc'", "curl -H 'Authorization:[redacted]'"),
+            ("PGPASSWORD=x MONKEY=y run", "PGPASSWORD=[redacted] MONKEY=y run"),
             ("run https://u:p@h/x", "run https://[redacted]@h/x"),
             ("run sk-0123456789abcdefghij", "run [redacted]"),
             ("run 'open --token x", "run 'open --token [redacted]"),
