@@ -115,7 +115,7 @@ fn redact_word(word: &str, depth: u32) -> String {
     for header in ["authorization:", "x-api-key:", "api-key:"] {
         if let Some(at) = lower.find(header) {
             let name_end = at + header.len();
-            let space = word[name_end..].starts_with(' ').then_some(" ").unwrap_or_default();
+            let space = if word[name_end..].starts_with(' ') { " " } else { "" };
             return format!("{}{space}{REDACTED}", &word[..name_end]);
         }
     }
