@@ -1,4 +1,5 @@
 //! Preflight against a scripted server: a well-behaved one, and one fault at a time.
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers outside `#[test]` functions
 
 use inferometer::clock::Clock;
 use inferometer::preflight::{Demands, PreflightReport, run};

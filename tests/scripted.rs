@@ -1,4 +1,5 @@
 //! A scripted server: well-behaved, but for the fault that a test gives it.
+#![allow(clippy::unwrap_used)] // helpers outside `#[test]` functions
 
 use std::sync::{Arc, Mutex};
 
@@ -147,7 +148,7 @@ pub(crate) async fn serve(
 
 async fn read(socket: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
-    let mut buffer = [0_u8; 16 * 1024];
+    let mut buffer = vec![0_u8; 16 * 1024];
     loop {
         let count = socket.read(&mut buffer).await.ok().filter(|n| *n > 0)?;
         bytes.extend_from_slice(&buffer[..count]);

@@ -1,4 +1,5 @@
 //! A server's life against real processes: ready, dying, hanging, orphaned, in somebody's way.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // helpers outside `#[test]` functions
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -191,6 +192,23 @@ async fn one_that_never_gets_ready_is_ended() {
     let error = bed.start(&command, 0.4).await.unwrap_err().render();
     assert!(error.contains("not ready at `/health` within"), "{error}");
     assert!(error.contains("loading"), "{error}");
+    assert!(!on_linux() || !lives(&std::fs::read_to_string(pid_file).unwrap()));
+}
+
+#[tokio::test]
+async fn a_start_given_up_half_way_leaves_nothing_behind() {
+    let bed = Bed::new();
+    let pid_file = bed.path("pid");
+    let command = format!("sh -c 'echo $$ > {}; exec sleep 600'", pid_file.display());
+    let written = async {
+        while !std::fs::read_to_string(&pid_file).is_ok_and(|pid| pid.ends_with('\n')) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        started = bed.start(&command, 60.0) => panic!("{started:?}"),
+        () = written => {}
+    }
     assert!(!on_linux() || !lives(&std::fs::read_to_string(pid_file).unwrap()));
 }
 

@@ -1,4 +1,5 @@
 //! A server's own word, read over the wire while a round runs.
+#![allow(clippy::unwrap_used)] // helpers outside `#[test]` functions
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;

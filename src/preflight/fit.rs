@@ -3,7 +3,6 @@
 use super::Examination;
 use crate::record::Severity;
 use crate::scenario::Prompt;
-use crate::scenario::prompt::TextCalibration;
 use crate::transport::FailureKind;
 
 impl Examination<'_> {
@@ -48,7 +47,7 @@ impl Examination<'_> {
                 Prompt::Tokens(ids.iter().cycle().take(tokens as usize).copied().collect())
             }
             _ => {
-                let line = self.report.text_calibration.unwrap_or(TextCalibration::default());
+                let line = self.report.text_calibration.unwrap_or_default();
                 self.words(20, line.words(tokens))
             }
         };
