@@ -34,7 +34,7 @@ mod macros;
 // Aside: the embedded server.
 pub mod sim;
 
-pub use error::{Error, ErrorKind, Result};
-pub use scenario::{Length, Load, Scenario, ScenarioGroup, Slo};
 pub use cli::bench_main;
+pub use error::{Error, ErrorKind, Result};
 pub use harness::Harness;
+pub use scenario::{Length, Load, Scenario, ScenarioGroup, Slo};

@@ -100,7 +100,10 @@ fn show_run(run: &StoredRun) {
     say(&format!("made by    {} ({})", run.tool, run.definitions));
     say(&format!("command    {}", run.command_line.join(" ")));
     for (side, found) in &run.sides {
-        say(&format!("side       {side:?}: {} at {}, model {}", found.label, found.url, found.model));
+        say(&format!(
+            "side       {side:?}: {} at {}, model {}",
+            found.label, found.url, found.model
+        ));
     }
     for (key, value) in &run.metadata {
         say(&format!("metadata   {key}={value}"));

@@ -10,9 +10,9 @@ use crate::drive::{Interrupt, Urgency, raise_on_signals};
 use crate::error::{Error, ErrorKind, Result};
 use crate::harness::{Action, Conclusion, Detail, Harness, OutputFormat, Selection, Surface};
 use crate::plan::ListFormat;
+use crate::report;
 use crate::report::progress::{self, Reporter, Silent, Stream};
 use crate::report::terminal::{self, Color};
-use crate::report;
 use crate::scenario::{Load, Scenario, ScenarioGroup, Slo, file};
 use crate::settings::Settings;
 use crate::store::files;
@@ -94,7 +94,8 @@ impl RunCommand {
     /// One scenario per pair of lengths: `run/512x128/c16`.
     fn group_from_flags(&self, settings: &Settings) -> Result<ScenarioGroup> {
         let load = &self.run.load;
-        let or = |given: &[u32], default| if given.is_empty() { vec![default] } else { given.to_vec() };
+        let or =
+            |given: &[u32], default| if given.is_empty() { vec![default] } else { given.to_vec() };
         let loads = loads(load, settings)?;
         let slo = slo(&load.goodput)?;
         let mut group = ScenarioGroup::new(FLAG_GROUP);
@@ -175,7 +176,9 @@ fn reporter(surface: Surface) -> Box<dyn Reporter> {
 pub(super) fn present(conclusion: &Conclusion, surface: Surface) -> Result<u8> {
     match surface.format {
         OutputFormat::Json => terminal::print(&report::json::render(&conclusion.report)?)?,
-        OutputFormat::Markdown => terminal::print(&report::markdown::render(&conclusion.report, None))?,
+        OutputFormat::Markdown => {
+            terminal::print(&report::markdown::render(&conclusion.report, None))?
+        }
         OutputFormat::Terminal => {
             let color = Color::of(&std::io::stdout());
             terminal::print(&terminal::render(&conclusion.report, terminal::width(), color))?;
@@ -213,8 +216,10 @@ fn loads(args: &super::args::LoadArgs, settings: &Settings) -> Result<Vec<Load>>
         [] => None,
         [cap] => Some(cap),
         _ => {
-            return Err(Error::usage("several values of `--max-concurrency` beside `--request-rate`")
-                .with_hint("beside a rate it is a cap on requests in flight: give one value"));
+            return Err(Error::usage(
+                "several values of `--max-concurrency` beside `--request-rate`",
+            )
+            .with_hint("beside a rate it is a cap on requests in flight: give one value"));
         }
     };
     let rate = |per_s: &f64| {
@@ -235,7 +240,8 @@ fn slo(limits: &[String]) -> Result<Option<Slo>> {
                 .with_hint("write `ttft:200`, `tpot:30` or `e2el:5000`, in ms")
         };
         let (metric, ms) = limit.split_once(':').ok_or_else(bad)?;
-        let ms: f64 = ms.parse().ok().filter(|ms: &f64| ms.is_finite() && *ms > 0.0).ok_or_else(bad)?;
+        let ms: f64 =
+            ms.parse().ok().filter(|ms: &f64| ms.is_finite() && *ms > 0.0).ok_or_else(bad)?;
         match metric {
             "ttft" => slo.ttft_ms = Some(ms),
             "tpot" => slo.tpot_ms = Some(ms),

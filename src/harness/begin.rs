@@ -20,7 +20,11 @@ use crate::settings::{Launch, Settings};
 use crate::store::{Store, run_id};
 
 /// The first lines of a run: on what it runs, what will run, how long and how many tokens it takes.
-pub(super) fn announce(settings: &Settings, plan: &Plan, reporter: &mut dyn Reporter) -> Result<()> {
+pub(super) fn announce(
+    settings: &Settings,
+    plan: &Plan,
+    reporter: &mut dyn Reporter,
+) -> Result<()> {
     if let Launch::Simulator { preset, .. } = &settings.target.launch {
         let text = format!("no server given: running the embedded simulator (preset {preset})");
         reporter.event(&Event::Note { text: &text })?;

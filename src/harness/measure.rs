@@ -50,8 +50,7 @@ pub(super) fn point_data(
     let starts = by_start
         .into_values()
         .map(|places| {
-            let of_start: Vec<RoundInput<'_>> =
-                places.iter().map(|place| inputs[*place]).collect();
+            let of_start: Vec<RoundInput<'_>> = places.iter().map(|place| inputs[*place]).collect();
             measured_start(run, &of_start, summary::summarise(&of_start, slo))
         })
         .collect();
@@ -108,8 +107,7 @@ pub(super) fn worst(statuses: impl Iterator<Item = RoundStatus>) -> RoundStatus 
 
 /// Every n-th value, so that no more than `MOST_SAMPLES` are kept and all rounds speak.
 fn samples(data: &[RoundData]) -> Samples {
-    let measured: Vec<_> =
-        data.iter().flat_map(|d| &d.records).filter(|r| r.is_sample()).collect();
+    let measured: Vec<_> = data.iter().flat_map(|d| &d.records).filter(|r| r.is_sample()).collect();
     let step = measured.len().div_ceil(MOST_SAMPLES).max(1);
     let thinned = || measured.iter().step_by(step);
     Samples {
@@ -120,8 +118,7 @@ fn samples(data: &[RoundData]) -> Samples {
 }
 
 fn lengths(data: &[RoundData]) -> Lengths {
-    let measured: Vec<_> =
-        data.iter().flat_map(|d| &d.records).filter(|r| r.is_sample()).collect();
+    let measured: Vec<_> = data.iter().flat_map(|d| &d.records).filter(|r| r.is_sample()).collect();
     let mean = |values: Vec<u32>| {
         #[allow(clippy::cast_precision_loss)]
         let n = values.len() as f64;
@@ -174,7 +171,10 @@ fn own_series(round: &StoredRound, data: &RoundData) -> BTreeMap<String, Vec<(f6
 }
 
 /// Several runs of one load point as one: starts side by side, samples together.
-pub(super) fn joined(all: Vec<PointData>, pool: impl Fn() -> Result<Summary>) -> Result<Option<PointData>> {
+pub(super) fn joined(
+    all: Vec<PointData>,
+    pool: impl Fn() -> Result<Summary>,
+) -> Result<Option<PointData>> {
     let several = all.len() > 1;
     let mut parts = all.into_iter();
     let Some(mut first) = parts.next() else { return Ok(None) };

@@ -5,7 +5,9 @@ mod conclude;
 mod execute;
 mod measure;
 mod prompts;
+mod round;
 mod side;
+mod start;
 mod watch;
 
 use execute::{Parts, Session};
@@ -152,10 +154,8 @@ impl Harness {
         let mut first = harnesses.next().ok_or_else(none)?;
         for other in harnesses {
             if format!("{:?}", other.settings) != format!("{:?}", first.settings) {
-                return Err(Error::scenario(
-                    "two scenario groups have different settings",
-                )
-                .with_hint("one run has one configuration: put them into two bench files"));
+                return Err(Error::scenario("two scenario groups have different settings")
+                    .with_hint("one run has one configuration: put them into two bench files"));
             }
             first.groups.extend(other.groups);
         }
@@ -231,9 +231,7 @@ impl Harness {
     /// A baseline that does not exist is told before the run, not after it.
     fn check_baseline(&self, store: &Store) -> Result<()> {
         match &self.settings.baseline.compare {
-            Some(name) if !self.settings.baseline.lenient => {
-                store.baselines().load(name).map(drop)
-            }
+            Some(name) if !self.settings.baseline.lenient => store.baselines().load(name).map(drop),
             _ => Ok(()),
         }
     }

@@ -26,7 +26,7 @@ pub(super) struct SideServer {
 }
 
 enum Kind {
-    Simulated { config: Box<SimConfig>, server: Option<SimServer> },
+    Simulated { config: Box<SimConfig>, server: Option<Box<SimServer>> },
     Launched { launcher: Box<Launcher>, running: Option<Box<Running>> },
 }
 
@@ -52,15 +52,14 @@ impl SideServer {
         run_id: &str,
     ) -> Result<Self> {
         let kind = match &target.launch {
-            Launch::Simulator { preset, slowdown } => Kind::Simulated {
-                config: Box::new(simulator(preset, *slowdown)?),
-                server: None,
-            },
+            Launch::Simulator { preset, slowdown } => {
+                Kind::Simulated { config: Box::new(simulator(preset, *slowdown)?), server: None }
+            }
             _ => {
                 let client = client(&target.url, settings, CONTROL_POOL)?;
                 let log = store.layout().server_log(run_id, name_of(side));
-                let launcher = Launcher::new(target, client, log)?
-                    .with_api_key(settings.api_key.clone());
+                let launcher =
+                    Launcher::new(target, client, log)?.with_api_key(settings.api_key.clone());
                 Kind::Launched { launcher: Box::new(launcher), running: None }
             }
         };
@@ -75,7 +74,7 @@ impl SideServer {
                 config.clock = Some(clock);
                 let started = SimServer::start((**config).clone())?;
                 let url = started.url();
-                *server = Some(started);
+                *server = Some(Box::new(started));
                 let identity = Some(format!("simulator {:016x}", config.seed.0));
                 Ok(Started { url, identity, ready_s: None, ..Started::default() })
             }
@@ -132,7 +131,8 @@ impl SideServer {
         match &self.target.launch {
             Launch::Simulator { preset, slowdown } => {
                 #[allow(clippy::float_cmp)] // exactly the default, or not
-                let slow = if *slowdown == 1.0 { String::new() } else { format!(", × {slowdown}") };
+                let slow =
+                    if *slowdown == 1.0 { String::new() } else { format!(", × {slowdown}") };
                 format!("simulator ({preset}{slow})")
             }
             Launch::External => self.target.url.clone(),

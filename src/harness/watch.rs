@@ -60,11 +60,10 @@ impl Watch {
             let (open, close) = (outcome.window_open_ns, outcome.window_close_ns);
             seen.series = telemetry::within(&series, open, close);
         }
-        if let Some(before) = self.before {
-            if let Some(after) = telemetry::snapshot(&self.client).await {
+        if let Some(before) = self.before
+            && let Some(after) = telemetry::snapshot(&self.client).await {
                 seen.telemetry = telemetry::delta(&before, &after).values;
             }
-        }
         seen
     }
 }

@@ -121,7 +121,11 @@ impl Layout {
 #[must_use]
 pub fn run_id(at: jiff::Timestamp, name: Option<&str>, workload_hash: &str) -> String {
     let name = name.filter(|name| !name.is_empty()).map_or_else(
-        || workload_hash.chars().filter(char::is_ascii_alphanumeric).take(8).collect(),
+        || {
+            // The name of the hash comes first, as in `fnv1a128:18276d37…`.
+            let digits = workload_hash.rsplit(':').next().unwrap_or_default();
+            digits.chars().filter(char::is_ascii_alphanumeric).take(8).collect()
+        },
         safe_name,
     );
     format!("{}-{name}", at.strftime("%Y%m%dT%H%M%SZ"))

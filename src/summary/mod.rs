@@ -1,8 +1,8 @@
 //! Metrics of a round, then of a start. Pure.
 
-pub mod measured;
 pub mod goodput;
 pub mod health;
+pub mod measured;
 pub mod multiple;
 pub mod quantile;
 pub mod samples;
