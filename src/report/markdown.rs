@@ -17,7 +17,7 @@ const NAME_LIMIT: usize = 80;
 #[must_use]
 pub fn render(report: &Report, link: Option<&str>) -> String {
     let input = report.input();
-    let ranked = figures::ranked_cells(input);
+    let ranked = figures::ranked_cells(input, None);
     let banner = index::banner(input, &ranked);
     let mut text = Bounded::default();
     text.push(&format!("### {}: {}\n\n", banner.label, escape(&banner.sentence)));
@@ -59,7 +59,7 @@ fn configuration_lines(input: &ReportInput) -> Vec<String> {
     }
     head.push("configuration".into());
     head.extend(facts.iter().map(|f| name(&f.name)));
-    head.push("load".into());
+    head.push(compare::load_head(input).into());
     let words = ["mean TTFT", "P99 TTFT", "mean TPOT", "P99 TPOT", "output throughput"];
     let units = compare::ENGINEERS.iter().map(|m: &Measure| m.metric.unit());
     head.extend(words.iter().zip(units).map(|(w, u)| format!("{w} ({u})")));
@@ -171,8 +171,15 @@ fn name(text: &str) -> String {
 /// Text that means nothing to Markdown, HTML or a forge (no mention of a person, no table's end).
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
+    let mut before = ' ';
+    let mut after = text.chars().skip(1);
     for c in text.chars() {
+        // An underscore within a word is plain: `max_num_seqs`.
+        let next = after.next();
+        let within = before.is_alphanumeric() && next.is_some_and(char::is_alphanumeric);
+        before = c;
         match c {
+            '_' if within => escaped.push('_'),
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
@@ -240,5 +247,6 @@ mod tests {
         assert_eq!(escape("[x](http://y)"), "[x]\\(http://y)");
         assert_eq!(escape("+4.1 % [+2.9, +5.3]"), "+4.1 % [+2.9, +5.3]");
         assert_eq!(escape("a\nb"), "a b");
+        assert_eq!(escape("max_num _x_"), "max_num \\_x\\_");
     }
 }

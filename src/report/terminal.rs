@@ -16,7 +16,7 @@ const WIDE: usize = 104;
 /// Verdicts told one by one; the rest is counted.
 const TOLD: usize = 24;
 /// Width of a column of numbers, and of the last.
-const COLUMN: usize = 9;
+const COLUMN: usize = 8;
 /// See [`COLUMN`].
 const LAST: usize = 6;
 
@@ -117,25 +117,31 @@ fn columns(width: usize) -> Vec<Column> {
     let column = |measure, head| Column { measure, head, width: COLUMN };
     let mut columns = vec![
         column(Measure::QPS, "QPS"),
-        column(Measure::TTFT_P50, "TTFT p50"),
-        column(Measure::TTFT_P99, "p99"),
+        column(Measure::TTFT_P50, "TTFT"),
+        column(Measure::TTFT_P99, "TTFT"),
         column(Measure::TPOT_MEAN, "TPOT"),
-        column(Measure::ITL_P99, "ITL p99"),
+        column(Measure::ITL_P99, "ITL"),
         column(Measure::E2EL_MEAN, "E2EL"),
         Column { measure: Measure::ERROR_RATE, head: "err", width: LAST },
     ];
     if width >= WIDE {
         columns.insert(1, column(Measure::THROUGHPUT, "output"));
-        columns.insert(5, column(Measure::ITL_P50, "ITL p50"));
+        columns.insert(5, column(Measure::ITL_P50, "ITL"));
     }
     columns
+}
+
+/// The second line of a head: `p50 ms`.
+fn unit(measure: Measure) -> String {
+    let unit = measure.metric.unit();
+    measure.statistic.map_or_else(|| unit.to_owned(), |s| format!("{} {unit}", s.name()))
 }
 
 fn table(input: &ReportInput, width: usize, color: Color) -> String {
     let columns = columns(width);
     let first = width - columns.iter().map(|c| c.width).sum::<usize>();
     let heads: String = columns.iter().map(|c| right(c.head, c.width)).collect();
-    let units: String = columns.iter().map(|c| right(c.measure.metric.unit(), c.width)).collect();
+    let units: String = columns.iter().map(|c| right(&unit(c.measure), c.width)).collect();
     let mut text = format!("{}{heads}\n", left("load point", first));
     text.push_str(&color.paint(Tone::Dim, format!("{}{units}", left("", first)).trim_end()));
     text.push('\n');
@@ -174,14 +180,16 @@ fn number(value: Option<f64>, column: &Column, color: Color) -> String {
 fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) {
     let outcome = Outcome::of(input);
     let tone = match outcome {
-        Outcome::Regressed => Tone::Bad,
+        Outcome::Regressed | Outcome::Failed => Tone::Bad,
         Outcome::Improved => Tone::Good,
         Outcome::Invalid | Outcome::Inconclusive => Tone::Warn,
         Outcome::Measured | Outcome::Unchanged => Tone::Bold,
     };
-    let label = color.paint(tone, outcome.label());
-    text.push_str(&format!("\n{label}: {}\n", index::headline(input)));
-    let ranked = figures::ranked_cells(input);
+    // Wrapped before it is painted: escapes have no width.
+    let line = wrapped(&format!("{}: {}", outcome.label(), index::headline(input)), width, 2);
+    let painted = color.paint(tone, outcome.label());
+    text.push_str(&format!("\n{}\n", line.replacen(outcome.label(), &painted, 1)));
+    let ranked = figures::ranked_cells(input, None);
     let worth = |verdict| !matches!(verdict, Verdict::Unchanged | Verdict::WithinNoise);
     let told: Vec<_> = ranked.iter().filter(|(_, c)| c.gated && worth(c.verdict)).collect();
     for (comparison, cell) in told.iter().take(TOLD) {

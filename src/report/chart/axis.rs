@@ -7,6 +7,8 @@ use crate::units;
 pub enum Scale {
     /// From zero.
     Linear,
+    /// Round the values, without zero: for small differences. The chart must say so.
+    Tight,
     /// By the logarithm, for values that span more than a factor.
     Log,
 }
@@ -50,6 +52,12 @@ impl Axis {
         let scale = spec.scale.unwrap_or(if wide { Scale::Log } else { Scale::Linear });
         match (scale, least) {
             (Scale::Log, Some(least)) if all_positive => Self::log(spec, least, most),
+            (Scale::Tight, _) if !finite.is_empty() => {
+                let low = finite.iter().copied().fold(f64::INFINITY, f64::min);
+                // Values that are all the same get a tenth of room to either side.
+                let room = if most > low { (most - low) * 0.15 } else { low.abs() * 0.1 };
+                Self::linear(spec, low - room, most + room)
+            }
             _ => Self::linear(spec, lowest, most),
         }
     }
@@ -57,10 +65,10 @@ impl Axis {
     fn linear(spec: &AxisSpec, low: f64, most: f64) -> Self {
         let span = (most - low).max(f64::MIN_POSITIVE);
         let high = spec.end.unwrap_or(if most > low { most + 0.06 * span } else { low + 1.0 });
-        let step = nice_step((high - low) / 4.0);
+        let step = nice_step((high - low) / 5.0);
         let ticks = if spec.ticks.is_empty() {
             let first = (low / step).ceil();
-            // 12 is beyond what a step of a quarter can give; it bounds the loop.
+            // 12 is beyond what a step of a fifth can give; it bounds the loop.
             (0..12_u8).map(|i| (first + f64::from(i)) * step).filter(|t| *t <= high).collect()
         } else {
             spec.ticks.clone()
@@ -82,7 +90,7 @@ impl Axis {
     /// Where `value` lies: 0 at the low end, 1 at the high end, clamped to the axis.
     pub(super) fn place(&self, value: f64) -> f64 {
         let share = match self.scale {
-            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Linear | Scale::Tight => (value - self.low) / (self.high - self.low),
             Scale::Log => (value / self.low).ln() / (self.high / self.low).ln(),
         };
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
@@ -153,7 +161,7 @@ mod tests {
     #[test]
     fn round_ticks_from_zero() {
         let axis = Axis::fit(&AxisSpec::default(), [3.0, 9.0].into_iter());
-        assert_eq!(texts(&axis), ["0", "5"]);
+        assert_eq!(texts(&axis), ["0", "2", "4", "6", "8"]);
         let axis = Axis::fit(&AxisSpec::default(), [0.3].into_iter());
         assert_eq!(texts(&axis), ["0", "0.1", "0.2", "0.3"]);
     }

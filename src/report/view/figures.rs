@@ -6,7 +6,7 @@ use super::{
     COLUMNS, cell_note, change, change_interval, slug, value, value_interval, verdict_class,
     verdict_label, verdict_mark, verdict_rank,
 };
-use crate::compare::{Cell, Comparison};
+use crate::compare::{Cell, Comparison, Verdict};
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::record::stored::RoundStatus;
@@ -184,10 +184,11 @@ pub struct ChangeRow {
 /// The widest change that bars show: beyond it they are cut.
 const BAR_LIMITS: (f64, f64) = (0.05, 0.50);
 
-/// How wide the bars of `cells` reach to either side.
+/// How wide the bars of `cells` reach to either side: as far as what is decided; wider intervals of
+/// the rest are cut.
 #[must_use]
 pub fn bar_reach<'a>(cells: impl Iterator<Item = &'a Cell>) -> f64 {
-    let ends = cells.filter_map(|c| {
+    let ends = cells.filter(|c| c.verdict != Verdict::Inconclusive).filter_map(|c| {
         let (low, high) = c.interval.or(c.change.map(|x| (x, x)))?;
         Some(low.abs().max(high.abs()))
     });
@@ -238,11 +239,15 @@ pub fn change_row(
     }
 }
 
-/// All cells with their comparison, those that matter most first.
+/// The cells of a load point (or of all) with their comparison, those that matter most first.
 #[must_use]
-pub fn ranked_cells(input: &ReportInput) -> Vec<(&Comparison, &Cell)> {
+pub fn ranked_cells<'a>(
+    input: &'a ReportInput,
+    point: Option<&str>,
+) -> Vec<(&'a Comparison, &'a Cell)> {
     let all = input.comparisons.iter().flat_map(|c| c.cells.iter().map(move |cell| (c, cell)));
-    let mut all: Vec<(&Comparison, &Cell)> = all.collect();
+    let here = all.filter(|(_, cell)| point.is_none_or(|id| cell.point == id));
+    let mut all: Vec<(&Comparison, &Cell)> = here.collect();
     let size = |cell: &Cell| cell.change.map_or(0.0, f64::abs);
     all.sort_by(|(_, a), (_, b)| {
         let rank = verdict_rank(a.verdict).cmp(&verdict_rank(b.verdict));

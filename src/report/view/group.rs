@@ -100,9 +100,11 @@ fn limits(input: &ReportInput, group: &str, scenario: &str) -> Vec<String> {
             _ => String::new(),
         };
         let latency = knee.measure.label();
-        lines.push(format!("{whose}knee ({latency}) {}", knee.knee.state));
-        lines.push(format!("{whose}crossover ({latency}) {}", knee.crossover.state));
-        lines.extend(knee.best_value.iter().map(|b| format!("{whose}{b}")));
+        let best = knee.best_value.as_ref().map(|b| format!("; {b}")).unwrap_or_default();
+        lines.push(format!(
+            "{whose}{latency} against QPS: knee {}; crossover {}{best}",
+            knee.knee.state, knee.crossover.state
+        ));
     }
     lines
 }
@@ -132,7 +134,8 @@ fn load_charts(input: &ReportInput, points: &[&PointInput], brief: bool) -> Vec<
         .take(take)
         .filter_map(|(title, metric, statistics)| {
             let series = series(input, points, metric, statistics);
-            if series.is_empty() {
+            let nothing = |s: &Series| s.points.iter().all(|p| p.y == 0.0);
+            if series.iter().all(nothing) {
                 return None;
             }
             let mut loads: Vec<f64> = points.iter().map(|p| load_number(p.point.load)).collect();
@@ -167,6 +170,7 @@ fn series(
             let measure = Measure { metric, statistic };
             let line = Series {
                 name: [side.name.as_str(), statistic.map_or("", Statistic::name)].join(" ").trim().to_owned(),
+                side: Some(side.name.clone()),
                 color: index,
                 weight: if rank == 0 { Weight::Strong } else { Weight::Pale },
                 points: line_points(points, index, measure),

@@ -34,6 +34,8 @@ pub const COLUMNS: [Measure; 9] = [
 pub enum Outcome {
     /// Nothing to compare with.
     Measured,
+    /// Nothing to compare with, and no request completed.
+    Failed,
     /// A gated cell got worse, or a requirement was missed.
     Regressed,
     /// A gated cell says nothing, because the client or the load could have moved it.
@@ -52,7 +54,8 @@ impl Outcome {
     #[must_use]
     pub fn of(input: &ReportInput) -> Self {
         if input.comparisons.is_empty() {
-            return Self::Measured;
+            let (completed, failed) = requests(input);
+            return if completed == 0 && failed > 0 { Self::Failed } else { Self::Measured };
         }
         let codes = || input.comparisons.iter().map(|c| c.gate.exit_code);
         let mut cells = input.comparisons.iter().flat_map(|c| &c.cells).filter(|c| c.gated);
@@ -76,6 +79,7 @@ impl Outcome {
     pub fn label(self) -> &'static str {
         match self {
             Self::Measured => "Measured",
+            Self::Failed => "Nothing completed",
             Self::Regressed => "Regressed",
             Self::Invalid => "Not valid",
             Self::Improved => "Improved",
@@ -89,13 +93,22 @@ impl Outcome {
     pub fn class(self) -> &'static str {
         match self {
             Self::Measured => "neutral",
-            Self::Regressed => "bad",
+            Self::Regressed | Self::Failed => "bad",
             Self::Invalid => "warn",
             Self::Improved => "good",
             Self::Unchanged => "calm",
             Self::Inconclusive => "unsure",
         }
     }
+}
+
+/// Measured requests of the reported side: completed, and failed.
+#[must_use]
+pub fn requests(input: &ReportInput) -> (u64, u64) {
+    let sides = input.points.iter().filter_map(|p| p.side(input.subject()));
+    sides.fold((0, 0), |(completed, failed), side| {
+        (completed + side.summary.completed, failed + side.summary.failed)
+    })
 }
 
 /// The stored name of a verdict.
@@ -214,6 +227,22 @@ pub fn value_interval(measure: Measure, interval: Option<&(f64, f64)>) -> String
     format!("[{}, {}]", value(measure, Some(*low)), value(measure, Some(*high)))
 }
 
+/// A change in words, the change first: `TPOT mean +4.1 % [+2.9, +5.3] (8.29 → 8.63 ms)`.
+#[must_use]
+pub fn change_sentence(cell: &Cell) -> String {
+    let values = format!("{} → {}", value(cell.measure, cell.base), value_unit(cell.measure, cell.new));
+    let change = match cell.change {
+        Some(_) => format!(
+            "{} {}",
+            change(cell.measure, cell.change),
+            change_interval(cell.interval)
+        ),
+        None => verdict_label(cell.verdict).to_owned(),
+    };
+    let reason = cell.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
+    format!("{} {} ({values}){reason}", cell.measure.label(), change.trim_end())
+}
+
 /// One cell in a sentence: `TPOT mean 8.29 → 8.63 ms, +4.1 % [+2.9, +5.3]: regressed`.
 #[must_use]
 pub fn cell_sentence(cell: &Cell) -> String {
@@ -244,7 +273,7 @@ pub fn cell_note(cell: &Cell) -> Option<String> {
     }
     match (cell.verdict, cell.blocks_needed) {
         (Verdict::Inconclusive, Some(blocks)) => {
-            Some(format!("about {blocks} restarts of each side would decide"))
+            Some(format!("needs about {blocks} restarts a side"))
         }
         _ => None,
     }

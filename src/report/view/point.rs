@@ -157,8 +157,7 @@ pub fn view(input: &ReportInput, point: &PointInput) -> PointView {
 }
 
 fn changes(input: &ReportInput, point: &PointInput) -> Vec<ChangeRow> {
-    let ranked = figures::ranked_cells(input);
-    let here: Vec<_> = ranked.into_iter().filter(|(_, cell)| cell.point == point.id).collect();
+    let here = figures::ranked_cells(input, Some(&point.id));
     let reach = figures::bar_reach(here.iter().map(|(_, cell)| *cell));
     here.iter().map(|(c, cell)| figures::change_row(input, c, cell, reach)).collect()
 }
