@@ -114,9 +114,20 @@ fn finding_lines(text: &mut Bounded, input: &ReportInput) {
     }
     let mut lines = Vec::new();
     for finding in findings.iter().take(20) {
-        let mend = if finding.mend.is_empty() { String::new() } else { format!("; {}", finding.mend) };
-        let at = if finding.points.is_empty() { String::new() } else { format!(" ({})", finding.points) };
-        lines.push(format!("- {}: {}{}{}\n", finding.severity, escape(&finding.text), name(&at), escape(&mend)));
+        let mend =
+            if finding.mend.is_empty() { String::new() } else { format!("; {}", finding.mend) };
+        let at = if finding.points.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", finding.points)
+        };
+        lines.push(format!(
+            "- {}: {}{}{}\n",
+            finding.severity,
+            escape(&finding.text),
+            name(&at),
+            escape(&mend)
+        ));
     }
     text.push("\nWhat limits trust:\n\n");
     text.push_rows(&lines);
@@ -224,13 +235,11 @@ impl Bounded {
 
     fn finish(mut self, link: Option<&str>) -> String {
         if self.left_out > 0 {
-            self.text.push_str(&format!(
-                "\n{} more rows are in the full report\n",
-                self.left_out
-            ));
+            self.text.push_str(&format!("\n{} more rows are in the full report\n", self.left_out));
         }
         if let Some(link) = link.filter(|l| l.len() < TAIL_BYTES / 4) {
-            let safe: String = link.chars().filter(|c| !c.is_whitespace() && !"()<>".contains(*c)).collect();
+            let safe: String =
+                link.chars().filter(|c| !c.is_whitespace() && !"()<>".contains(*c)).collect();
             self.text.push_str(&format!("\n[The whole report]({safe})\n"));
         }
         self.text

@@ -8,7 +8,8 @@ use inferometer::metric::{Measure, Metric};
 use inferometer::plan::{Design, Phase, Side};
 use inferometer::record::request::Part;
 use inferometer::record::stored::{
-    DEFINITIONS, Health, RoundStatus, RunStatus, SCHEMA, StoredPoint, StoredSide, StoredStart, WarmUp,
+    DEFINITIONS, Health, RoundStatus, RunStatus, SCHEMA, StoredPoint, StoredSide, StoredStart,
+    WarmUp,
 };
 use inferometer::record::{Finding, Outcome, RequestRecord, Severity, StoredRun};
 use inferometer::report::{
@@ -22,7 +23,8 @@ use inferometer::summary::{Distribution, Summary};
 use inferometer::transport::{Failure, FailureKind};
 use serde_json::Value;
 
-static REAL: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(include_str!("h200.json")).unwrap());
+static REAL: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("h200.json")).unwrap());
 
 const LOADS: [u32; 5] = [1, 4, 16, 64, 128];
 
@@ -33,11 +35,16 @@ fn summary(key: &str, factor: f64) -> Summary {
     #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation)]
     let count = |name: &str| number(name) as u64;
     let mut distributions = BTreeMap::new();
-    let metrics =
-        [(Metric::Ttft, "ttft"), (Metric::Tpot, "tpot"), (Metric::Itl, "itl"), (Metric::E2el, "e2el")];
+    let metrics = [
+        (Metric::Ttft, "ttft"),
+        (Metric::Tpot, "tpot"),
+        (Metric::Itl, "itl"),
+        (Metric::E2el, "e2el"),
+    ];
     for (metric, name) in metrics {
         let get = |s: &str| Some(real[name][s].as_f64()? * factor);
-        let count = if metric == Metric::Itl { count("total_output_tokens") } else { count("completed") };
+        let count =
+            if metric == Metric::Itl { count("total_output_tokens") } else { count("completed") };
         distributions.insert(
             metric,
             Distribution {
@@ -179,18 +186,29 @@ fn side(key: &str, factor: f64, starts: u32) -> PointSide {
     };
     let mut intervals = BTreeMap::new();
     if starts > 2 {
-        for measure in [Measure::TTFT_P50, Measure::TPOT_MEAN, Measure::THROUGHPUT, Measure::ITL_P50] {
+        for measure in
+            [Measure::TTFT_P50, Measure::TPOT_MEAN, Measure::THROUGHPUT, Measure::ITL_P50]
+        {
             if let Some(value) = pooled.get(measure) {
                 intervals.insert(measure.name(), (value * 0.985, value * 1.015));
             }
         }
     }
     let e2el = pooled.distributions[&Metric::E2el];
-    let ttft: Vec<f64> = REAL[key]["ttft_ms_sample"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap() * factor).collect();
+    let ttft: Vec<f64> = REAL[key]["ttft_ms_sample"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v.as_f64().unwrap() * factor)
+        .collect();
     let slow = |i: u64| {
         #[allow(clippy::cast_precision_loss)]
         let step = i as f64 / 40.0;
-        record(40 + i * 7, ttft.last().unwrap() * (1.0 - step * 2.0), e2el.max.unwrap() * (1.0 - step))
+        record(
+            40 + i * 7,
+            ttft.last().unwrap() * (1.0 - step * 2.0),
+            e2el.max.unwrap() * (1.0 - step),
+        )
     };
     PointSide {
         starts: (0..starts)
@@ -277,13 +295,19 @@ pub(crate) fn run(id: &str, command: &str, facts: &[(&str, &str)], starts: u32) 
         status: RunStatus::Complete,
         tool: "inferometer 0.1.0".into(),
         definitions: DEFINITIONS.into(),
-        command_line: ["inferometer", "run", "serving.toml", "--baseline", "main"].map(String::from).to_vec(),
+        command_line: ["inferometer", "run", "serving.toml", "--baseline", "main"]
+            .map(String::from)
+            .to_vec(),
         design: Design::Interleaved,
         seed: Seed(42),
         salt: Seed(7),
         workload_hash: "5f2c9a10".into(),
         sides: BTreeMap::from([(Side::Base, server.clone()), (Side::New, server)]),
-        environment: map(&[("git_revision", "272f488"), ("gpu", "NVIDIA H200 (driver 570.86)"), ("host", "bench-1")]),
+        environment: map(&[
+            ("git_revision", "272f488"),
+            ("gpu", "NVIDIA H200 (driver 570.86)"),
+            ("host", "bench-1"),
+        ]),
         metadata: map(facts),
         settings: map(&[("warm_up_time", "60 s"), ("rounds", "1")]),
         points: Vec::<StoredPoint>::new(),
@@ -379,7 +403,9 @@ fn judge(measure: Measure, factor: f64, point_index: u64) -> (Verdict, f64) {
     let verdict = match change.abs() {
         size if size > measure.floor() && better => Verdict::Improved,
         size if size > measure.floor() => Verdict::Regressed,
-        _ if measure.metric == Metric::Ttft && point_index.is_multiple_of(3) => Verdict::Inconclusive,
+        _ if measure.metric == Metric::Ttft && point_index.is_multiple_of(3) => {
+            Verdict::Inconclusive
+        }
         _ => Verdict::Unchanged,
     };
     (verdict, change)
@@ -400,7 +426,8 @@ fn cells(point: &PointInput, factor: f64, index: u64) -> Vec<Cell> {
         let base = point.get(0, measure)?;
         let half = measure.floor() * if verdict == Verdict::Inconclusive { 1.6 } else { 0.5 };
         let pair = |block: u64| {
-            let wobble = |salt| 1.0 + (Seed(block).nth(index).nth(salt).unit() - 0.5) * measure.floor();
+            let wobble =
+                |salt| 1.0 + (Seed(block).nth(index).nth(salt).unit() - 0.5) * measure.floor();
             (Some(base * wobble(0)), Some(base * (1.0 + change) * wobble(1)))
         };
         Some(Cell {
@@ -478,7 +505,8 @@ pub(crate) fn two_sided(scenarios: u64) -> ReportInput {
 
 /// Three configurations of vLLM side by side, one start each: advice only.
 pub(crate) fn configurations() -> ReportInput {
-    let tokens = [("A", "8192", "--no-enable-chunked-prefill"), ("B", "2048", ""), ("C", "8192", "")];
+    let tokens =
+        [("A", "8192", "--no-enable-chunked-prefill"), ("B", "2048", ""), ("C", "8192", "")];
     let sides = tokens.map(|(name, tokens, flag)| {
         let command = format!("vllm serve Qwen2.5-7B --max-num-batched-tokens {tokens} {flag}");
         let run = run(name, command.trim(), &[("max_num_batched_tokens", tokens)], 1);
@@ -523,7 +551,13 @@ pub(crate) fn configurations() -> ReportInput {
         comparison
     });
     let comparisons = comparisons.collect();
-    ReportInput { sides: sides.to_vec(), points, comparisons, knees: Vec::new(), findings: Vec::new() }
+    ReportInput {
+        sides: sides.to_vec(),
+        points,
+        comparisons,
+        knees: Vec::new(),
+        findings: Vec::new(),
+    }
 }
 
 /// A rate sweep that ends beyond capacity.
@@ -553,7 +587,10 @@ pub(crate) fn all_failed(message: &str) -> ReportInput {
     for figures in input.points.iter_mut().flat_map(|p| p.sides.iter_mut().flatten()) {
         figures.summary = Summary {
             failed: 64,
-            failures: BTreeMap::from([(FailureKind::ServerError, 60), (FailureKind::IdleTimeout, 4)]),
+            failures: BTreeMap::from([
+                (FailureKind::ServerError, 60),
+                (FailureKind::IdleTimeout, 4),
+            ]),
             request_throughput: Some(0.0),
             output_throughput: Some(0.0),
             duration_s: 3.2,
@@ -588,7 +625,10 @@ pub(crate) fn one_sample() -> ReportInput {
         std: None,
     };
     figures.summary = Summary {
-        distributions: BTreeMap::from([(Metric::Ttft, one), (Metric::Tpot, Distribution::default())]),
+        distributions: BTreeMap::from([
+            (Metric::Ttft, one),
+            (Metric::Tpot, Distribution::default()),
+        ]),
         completed: 1,
         tpot_undefined: 1,
         request_throughput: Some(f64::NAN),

@@ -31,7 +31,8 @@ fn terminal_of_a_run_that_failed() {
 
 #[test]
 fn no_terminal_line_is_wider_than_80() {
-    let inputs = [fixture::one_sided(), fixture::two_sided(3), fixture::configurations(), fixture::rates()];
+    let inputs =
+        [fixture::one_sided(), fixture::two_sided(3), fixture::configurations(), fixture::rates()];
     for input in inputs {
         for line in on_terminal(input).lines() {
             assert!(line.chars().count() <= 80, "{line}");
@@ -135,7 +136,11 @@ fn svg_of_a_load_chart() {
     let line = |color: usize, factor: f64| Series {
         name: format!("side {color}"),
         color,
-        points: vec![point(1.0, 20.0 * factor), point(16.0, 30.0 * factor), point(64.0, 90.0 * factor)],
+        points: vec![
+            point(1.0, 20.0 * factor),
+            point(16.0, 30.0 * factor),
+            point(64.0, 90.0 * factor),
+        ],
         end_label: (color == 0).then(|| "p50".to_owned()),
         ..Series::default()
     };

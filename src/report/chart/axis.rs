@@ -79,7 +79,8 @@ impl Axis {
 
     fn log(spec: &AxisSpec, least: f64, most: f64) -> Self {
         // One value, or equal ones, still need an axis of some length.
-        let (low, high) = if most / least < 1.5 { (least / 2.0, most * 2.0) } else { (least, most) };
+        let (low, high) =
+            if most / least < 1.5 { (least / 2.0, most * 2.0) } else { (least, most) };
         let pad = (high / low).powf(0.05);
         let (low, high) = (low / pad, high * pad);
         let ticks = if spec.ticks.is_empty() { log_ticks(low, high) } else { spec.ticks.clone() };
@@ -127,7 +128,10 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     let first = low.log10().floor();
     let powers = (0..40_u8).map(|i| 10_f64.powf(first + f64::from(i)));
     let powers = powers.take_while(|p| *p <= high);
-    powers.flat_map(|p| folds.iter().map(move |f| f * p)).filter(|t| (low..=high).contains(t)).collect()
+    powers
+        .flat_map(|p| folds.iter().map(move |f| f * p))
+        .filter(|t| (low..=high).contains(t))
+        .collect()
 }
 
 /// A tick's text: `0.5`, `20`, `5k`, `1.5M`.
@@ -175,7 +179,8 @@ mod tests {
 
     #[test]
     fn odd_data_do_no_harm() {
-        for data in [vec![], vec![0.0], vec![0.0, 0.0], vec![f64::NAN], vec![5.0], vec![-1.0, 1.0]] {
+        for data in [vec![], vec![0.0], vec![0.0, 0.0], vec![f64::NAN], vec![5.0], vec![-1.0, 1.0]]
+        {
             for scale in [None, Some(Scale::Log), Some(Scale::Linear)] {
                 let spec = AxisSpec { scale, ..AxisSpec::default() };
                 let axis = Axis::fit(&spec, data.iter().copied());

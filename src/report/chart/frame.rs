@@ -70,7 +70,9 @@ pub fn draw(spec: &Spec) -> String {
     let mut svg = String::new();
     let drawn = {
         let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
-        Frame::new(&area, spec).and_then(|frame| frame.draw(spec)).and_then(|()| Ok(area.present()?))
+        Frame::new(&area, spec)
+            .and_then(|frame| frame.draw(spec))
+            .and_then(|()| Ok(area.present()?))
     };
     match drawn {
         Ok(()) => themed(&svg, &spec.title, &spec.description),
@@ -173,7 +175,8 @@ impl<'a, 'b> Frame<'a, 'b> {
         for y in (self.top..self.bottom).step_by(16) {
             self.path(&[(x, y), (x, (y + 8).min(self.bottom))], MUTED.stroke_width(2))?;
         }
-        let (h, dx) = if x > (self.left + self.right) / 2 { (HPos::Right, -8) } else { (HPos::Left, 8) };
+        let (h, dx) =
+            if x > (self.left + self.right) / 2 { (HPos::Right, -8) } else { (HPos::Left, 8) };
         self.text(&mark.label, (x + dx, self.top - 6), MUTED, h, VPos::Top)
     }
 

@@ -32,8 +32,11 @@ pub fn chart(
         series,
         marks: Vec::new(),
     };
-    Chart { title: title.to_owned(), svg: draw(&spec), ..Chart::default() }
-        .with_series_table(x_label, &spec.series, metric.unit())
+    Chart { title: title.to_owned(), svg: draw(&spec), ..Chart::default() }.with_series_table(
+        x_label,
+        &spec.series,
+        metric.unit(),
+    )
 }
 
 impl Chart {

@@ -12,10 +12,7 @@ pub fn chart(latency: Measure, series: Vec<Series>) -> Chart {
     let spec = Spec {
         title: title.clone(),
         description: format!("output tokens per second against {}", latency.label()),
-        x: AxisSpec {
-            label: format!("{} (ms)", latency.label()),
-            ..AxisSpec::default()
-        },
+        x: AxisSpec { label: format!("{} (ms)", latency.label()), ..AxisSpec::default() },
         y: AxisSpec {
             label: "output tok/s".into(),
             scale: Some(Scale::Linear),

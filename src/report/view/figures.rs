@@ -319,14 +319,20 @@ pub fn glossary() -> Vec<Entry> {
         ("rate-1 reference", "open loop at 1 request/s: what the multiples are relative to"),
         ("crossover", "the load at which the latency multiple overtakes the QPS multiple"),
         ("knee", "the load at which QPS / latency is highest"),
-        ("restart", "one launch of the server: what a verdict counts, since requests of one launch move together"),
+        (
+            "restart",
+            "one launch of the server: what a verdict counts, since requests of one launch move together",
+        ),
         ("regressed, improved", "a change for sure, and larger than the floor of its metric"),
         ("unchanged", "shown to lie within the floor"),
         ("within noise", "a change for sure, but smaller than the floor"),
         ("inconclusive", "not enough data to say"),
         ("saturated", "beyond what the server can take: only its capacity is judged"),
         ("overloaded", "above 5 % of the requests failed: latencies are those of survivors"),
-        ("invalid", "the client or the load could have moved the number by more than half its floor"),
+        (
+            "invalid",
+            "the client or the load could have moved the number by more than half its floor",
+        ),
         ("incomparable", "other lengths, definitions, dataset or model"),
         ("gated", "a metric that can fail the run; others are observed"),
     ];

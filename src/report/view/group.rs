@@ -169,7 +169,10 @@ fn series(
             }
             let measure = Measure { metric, statistic };
             let line = Series {
-                name: [side.name.as_str(), statistic.map_or("", Statistic::name)].join(" ").trim().to_owned(),
+                name: [side.name.as_str(), statistic.map_or("", Statistic::name)]
+                    .join(" ")
+                    .trim()
+                    .to_owned(),
                 side: Some(side.name.clone()),
                 color: index,
                 weight: if rank == 0 { Weight::Strong } else { Weight::Pale },

@@ -8,8 +8,8 @@ use crate::compare::{Cell, Comparison, Verdict};
 use crate::metric::Measure;
 use crate::plan::Phase;
 use crate::record::{Severity, StoredRun};
-use crate::report::{ReportInput, SideInput};
 use crate::report::chart::Chart;
+use crate::report::{ReportInput, SideInput};
 use crate::units;
 
 /// Groups whose cards have charts; more would make the page heavy.
@@ -106,10 +106,15 @@ pub struct GroupCard {
 pub fn view(input: &ReportInput) -> IndexView {
     let ranked = figures::ranked_cells(input, None);
     let reach = figures::bar_reach(ranked.iter().map(|(_, cell)| *cell));
-    let changes: Vec<ChangeRow> =
-        ranked.iter().take(CHANGE_ROWS).map(|(c, cell)| figures::change_row(input, c, cell, reach)).collect();
+    let changes: Vec<ChangeRow> = ranked
+        .iter()
+        .take(CHANGE_ROWS)
+        .map(|(c, cell)| figures::change_row(input, c, cell, reach))
+        .collect();
     let rows = || input.points.iter().flat_map(|p| figures::figure_rows(input, p));
-    let left_out = |all: usize, limit: usize, what: &str, place: &str| match all.saturating_sub(limit) {
+    let left_out = |all: usize, limit: usize, what: &str, place: &str| match all
+        .saturating_sub(limit)
+    {
         0 => String::new(),
         more => format!("{} of {what} are on the pages of the {place}", plural(more, "more row")),
     };
@@ -160,10 +165,7 @@ pub fn headline(input: &ReportInput) -> String {
         return format!("every measured request failed ({all}): no latency can be given");
     }
     if input.comparisons.is_empty() {
-        return format!(
-            "{}; no baseline to compare with",
-            plural(points, "load point")
-        );
+        return format!("{}; no baseline to compare with", plural(points, "load point"));
     }
     let cells = || input.comparisons.iter().flat_map(|c| &c.cells).filter(|c| c.gated);
     let count = |verdict: Verdict| cells().filter(|c| c.verdict == verdict).count();
@@ -276,7 +278,11 @@ pub fn limits(input: &ReportInput) -> Vec<String> {
     }
     let mine: Vec<_> = input.knees.iter().filter(|k| k.side == subject).collect();
     for knee in mine.iter().take(3) {
-        let whose = if mine.len() > 1 { format!("{}: ", super::shorten(&knee.scenario, ID_LIMIT)) } else { String::new() };
+        let whose = if mine.len() > 1 {
+            format!("{}: ", super::shorten(&knee.scenario, ID_LIMIT))
+        } else {
+            String::new()
+        };
         lines.push(format!("{whose}knee {}", knee.knee.state));
         lines.push(format!("{whose}crossover {}", knee.crossover.state));
     }
@@ -401,7 +407,9 @@ fn cards(input: &ReportInput) -> Vec<GroupCard> {
         let loads = points.filter(|p| p.phase == Phase::Load).count();
         let scenarios = super::group::scenarios(input, name);
         let shown = match scenarios.as_slice() {
-            [first, _, ..] if with_charts => format!("; shown: {}", super::shorten(first, ID_LIMIT)),
+            [first, _, ..] if with_charts => {
+                format!("; shown: {}", super::shorten(first, ID_LIMIT))
+            }
             _ => String::new(),
         };
         let counts = [plural(scenarios.len(), "scenario"), plural(loads, "load point")];

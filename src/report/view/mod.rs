@@ -62,8 +62,7 @@ impl Outcome {
         let any = |verdicts: &[Verdict]| cells.clone().any(|c| verdicts.contains(&c.verdict));
         if codes().any(|code| code == 1) || any(&[Verdict::Regressed]) {
             Self::Regressed
-        } else if codes().any(|code| code == 4) || any(&[Verdict::Invalid, Verdict::Incomparable])
-        {
+        } else if codes().any(|code| code == 4) || any(&[Verdict::Invalid, Verdict::Incomparable]) {
             Self::Invalid
         } else if any(&[Verdict::Improved]) {
             Self::Improved
@@ -188,7 +187,7 @@ pub fn verdict_rank(verdict: Verdict) -> u8 {
 #[must_use]
 pub fn value(measure: Measure, value: Option<f64>) -> String {
     match (measure.metric, value) {
-        (Metric::ErrorRate, Some(share)) if share == 0.0 => "0".into(),
+        (Metric::ErrorRate, Some(0.0)) => "0".into(),
         (Metric::ErrorRate, Some(share)) => {
             let percent = share * 100.0;
             if percent >= 99.95 { "100".into() } else { format!("{percent:.1}") }
@@ -230,13 +229,12 @@ pub fn value_interval(measure: Measure, interval: Option<&(f64, f64)>) -> String
 /// A change in words, the change first: `TPOT mean +4.1 % [+2.9, +5.3] (8.29 → 8.63 ms)`.
 #[must_use]
 pub fn change_sentence(cell: &Cell) -> String {
-    let values = format!("{} → {}", value(cell.measure, cell.base), value_unit(cell.measure, cell.new));
+    let values =
+        format!("{} → {}", value(cell.measure, cell.base), value_unit(cell.measure, cell.new));
     let change = match cell.change {
-        Some(_) => format!(
-            "{} {}",
-            change(cell.measure, cell.change),
-            change_interval(cell.interval)
-        ),
+        Some(_) => {
+            format!("{} {}", change(cell.measure, cell.change), change_interval(cell.interval))
+        }
         None => verdict_label(cell.verdict).to_owned(),
     };
     let reason = cell.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
@@ -283,7 +281,9 @@ pub fn cell_note(cell: &Cell) -> Option<String> {
 #[must_use]
 pub fn mode_sentence(mode: Mode) -> &'static str {
     match mode {
-        Mode::Interleaved => "both sides restarted in turn and measured side by side, same requests",
+        Mode::Interleaved => {
+            "both sides restarted in turn and measured side by side, same requests"
+        }
         Mode::Saved => "fresh restarts against the restarts of a saved baseline",
         Mode::History => "new restarts against a baseline gathered over time",
         Mode::Routes => "two routes to one running engine, rounds in turn",

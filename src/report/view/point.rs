@@ -130,7 +130,8 @@ pub struct HealthView {
 #[must_use]
 pub fn view(input: &ReportInput, point: &PointInput) -> PointView {
     let sides = || input.sides.iter().zip(&point.sides).enumerate();
-    let with = || sides().filter_map(|(i, (s, figures))| Some((i, s.name.as_str(), figures.as_ref()?)));
+    let with =
+        || sides().filter_map(|(i, (s, figures))| Some((i, s.name.as_str(), figures.as_ref()?)));
     let subject = point.side(input.subject());
     let findings: Vec<_> = input.all_findings();
     let here = findings.into_iter().filter(|f| f.point.as_deref() == Some(point.id.as_str()));
@@ -139,14 +140,21 @@ pub fn view(input: &ReportInput, point: &PointInput) -> PointView {
         words: point_words(&point.point),
         group: point.point.group.clone(),
         status: subject.map_or("", |s| figures::status_words(point.phase, s.status)).to_owned(),
-        sides: input.sides.iter().map(|s| s.name.clone()).filter(|_| input.sides.len() > 1).collect(),
+        sides: input
+            .sides
+            .iter()
+            .map(|s| s.name.clone())
+            .filter(|_| input.sides.len() > 1)
+            .collect(),
         changes: changes(input, point),
         distributions: figures::distribution_rows(input, point),
         rates: with().map(|(i, name, f)| rate_row(i, name, f)).collect(),
         ecdfs: ecdfs(input, point),
         pairs: pairs(input, point),
         timelines: timelines(input, point),
-        slowest: slowest(with().flat_map(|(_, n, f)| f.slowest.iter().map(move |r| (n, r))).collect()),
+        slowest: slowest(
+            with().flat_map(|(_, n, f)| f.slowest.iter().map(move |r| (n, r))).collect(),
+        ),
         failures: with().flat_map(|(_, name, f)| failures(input, name, f)).collect(),
         failed: with()
             .flat_map(|(_, n, f)| f.failed.iter().take(TOLD).map(move |r| failed_row(n, r)))
@@ -176,8 +184,11 @@ fn rate_row(series: usize, name: &str, figures: &PointSide) -> RateRow {
             facts.push(entry(metric.label(), super::value_unit(measure, Some(value))));
         }
     }
-    let requests =
-        format!("{} completed, {} failed", units::count(summary.completed), units::count(summary.failed));
+    let requests = format!(
+        "{} completed, {} failed",
+        units::count(summary.completed),
+        units::count(summary.failed)
+    );
     facts.push(entry("requests", requests));
     facts.push(entry("in flight, mean", units::optional(summary.concurrency_mean)));
     facts.push(entry("window", units::duration(summary.duration_s)));
@@ -189,19 +200,23 @@ fn rate_row(series: usize, name: &str, figures: &PointSide) -> RateRow {
     facts.push(entry("prompt length", pair(lengths.input_asked, lengths.input_got)));
     facts.push(entry("answer length", pair(lengths.output_asked, lengths.output_got)));
     if summary.tpot_undefined > 0 {
-        let text = format!("{} requests with nothing after the first event", summary.tpot_undefined);
+        let text =
+            format!("{} requests with nothing after the first event", summary.tpot_undefined);
         facts.push(entry("TPOT undefined", text));
     }
     RateRow { side: name.to_owned(), series, facts }
 }
 
+/// Which values of a side.
+type Pick = fn(&PointSide) -> &[f64];
+
 fn ecdfs(input: &ReportInput, point: &PointInput) -> Vec<Chart> {
-    let pick: [(Metric, fn(&PointSide) -> &[f64]); 3] = [
+    let pick: [(Metric, Pick); 3] = [
         (Metric::Ttft, |s| &s.samples.ttft_ms),
         (Metric::Tpot, |s| &s.samples.tpot_ms),
         (Metric::E2el, |s| &s.samples.e2el_ms),
     ];
-    let chart = |(metric, values): (Metric, fn(&PointSide) -> &[f64])| {
+    let chart = |(metric, values): (Metric, Pick)| {
         let sides = input.sides.iter().enumerate();
         let samples = sides.filter_map(|(color, side)| {
             Some(ecdf::Sample { name: &side.name, color, values_ms: values(point.side(color)?) })
@@ -223,12 +238,8 @@ fn pairs(input: &ReportInput, point: &PointInput) -> Vec<Chart> {
 }
 
 fn timelines(input: &ReportInput, point: &PointInput) -> Vec<Chart> {
-    let names: BTreeSet<&str> = point
-        .sides
-        .iter()
-        .flatten()
-        .flat_map(|s| s.series.keys().map(String::as_str))
-        .collect();
+    let names: BTreeSet<&str> =
+        point.sides.iter().flatten().flat_map(|s| s.series.keys().map(String::as_str)).collect();
     let known = SERIES.iter().copied().filter(|(name, ..)| names.contains(name));
     let others = names.iter().filter(|n| SERIES.iter().all(|(known, ..)| known != *n));
     let others = others.map(|name| (*name, *name, "", Shape::Level));
@@ -291,8 +302,10 @@ fn failed_row(side: &str, record: &RequestRecord) -> FailedRow {
 }
 
 fn health(side: &str, health: &Health, figures: &PointSide) -> HealthView {
-    let percent = |share: Option<f64>| share.map(|s| format!("{} %", units::significant(s * 100.0)));
-    let with = |value: Option<f64>, unit: &str| value.map(|v| format!("{} {unit}", units::significant(v)));
+    let percent =
+        |share: Option<f64>| share.map(|s| format!("{} %", units::significant(s * 100.0)));
+    let with =
+        |value: Option<f64>, unit: &str| value.map(|v| format!("{} {unit}", units::significant(v)));
     let facts = [
         ("sent late, p50", with(health.schedule_lag_p50_ms, "ms")),
         ("sent late, p99", with(health.schedule_lag_p99_ms, "ms")),
@@ -301,7 +314,10 @@ fn health(side: &str, health: &Health, figures: &PointSide) -> HealthView {
         ("in flight, mean", health.in_flight_mean.map(units::significant)),
         ("by Little's law", health.little.map(units::significant)),
         ("time at the cap", percent(health.at_cap_share)),
-        ("requests march in waves (0 even, 1 all at once)", health.lockstep.map(units::significant)),
+        (
+            "requests march in waves (0 even, 1 all at once)",
+            health.lockstep.map(units::significant),
+        ),
         ("events stuck together", percent(health.coalesced_share)),
         ("offered", with(health.offered_per_s, "req/s")),
         ("sent", with(health.sent_per_s, "req/s")),
