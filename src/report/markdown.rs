@@ -21,6 +21,9 @@ pub fn render(report: &Report, link: Option<&str>) -> String {
     let banner = index::banner(input, &ranked);
     let mut text = Bounded::default();
     text.push(&format!("### {}: {}\n\n", banner.label, escape(&banner.sentence)));
+    for line in &banner.overall {
+        text.push(&format!("- over all load points: {}\n", escape(line)));
+    }
     for line in banner.trust.iter().chain(&banner.limits) {
         text.push(&format!("- {}\n", escape(line)));
     }

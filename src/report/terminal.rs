@@ -74,6 +74,7 @@ pub fn render(report: &Report, width: usize, color: Color) -> String {
     let width = width.max(NARROW);
     let mut text = table(input, width, color);
     verdicts(&mut text, input, width, color);
+    section(&mut text, "over all load points", &index::overall(input), width, color);
     section(&mut text, "whether to believe it", &index::trust(input), width, color);
     section(&mut text, "where the limit is", &index::limits(input), width, color);
     for finding in figures::findings(&input.all_findings()).iter().take(TOLD) {

@@ -4,4 +4,5 @@
 mod fixture;
 mod look;
 mod pages;
+mod real;
 mod texts;

@@ -144,3 +144,48 @@ fn identical_sides_are_told() {
     assert!(pages["comparison.html"].contains("compares a thing with itself"));
     assert!(!self::pages(fixture::two_sided(1))["index.html"].contains("identical settings"));
 }
+
+/// WCAG 2.1's contrast ratio of two colours `#rrggbb`.
+fn contrast(a: &str, b: &str) -> f64 {
+    let luminance = |color: &str| {
+        let channel = |at: usize| {
+            let value = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+    };
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
+
+#[test]
+fn text_and_lines_have_contrast_in_light_and_dark() {
+    let style = include_str!("../../templates/style.css");
+    let themes: Vec<BTreeMap<&str, &str>> = style
+        .split(":root {")
+        .skip(1)
+        .take(2)
+        .map(|theme| {
+            let theme = theme.split('}').next().unwrap();
+            let pairs = theme.split([';', '\n']).filter_map(|p| p.trim().split_once(": "));
+            pairs.filter(|(name, _)| name.starts_with("--")).collect()
+        })
+        .collect();
+    assert_eq!(themes.len(), 2);
+    for theme in themes {
+        let at_least = |least: f64, front: &str, back: &str| {
+            let ratio = contrast(theme[front], theme[back]);
+            assert!(ratio >= least, "{front} on {back}: {ratio:.2}");
+        };
+        for text in ["--ink", "--muted", "--link", "--good", "--bad", "--warn", "--unsure"] {
+            at_least(4.5, text, "--card");
+            at_least(4.5, text, "--paper");
+        }
+        for tone in ["good", "bad", "warn", "calm", "unsure"] {
+            at_least(4.5, &format!("--{tone}"), &format!("--{tone}-bg"));
+        }
+        for series in 0..6 {
+            at_least(3.0, &format!("--s{series}"), "--card");
+        }
+    }
+}

@@ -188,14 +188,14 @@ impl<'a, 'b> Frame<'a, 'b> {
         self.intervals(&points, color, series.weight)?;
         let (width, alpha, radius) = match series.weight {
             Weight::Strong => (5, 1.0, 7),
-            Weight::Pale => (2, 1.0, 5),
+            Weight::Pale => (3, 1.0, 5),
             Weight::Dots => (0, 1.0, 8),
             Weight::Specks => (0, 0.6, 4),
             Weight::Bare => (4, 1.0, 0),
         };
-        let (extra, alpha) = match lie {
-            Lie::Under => (4, alpha * 0.75),
-            Lie::Over => (0, alpha),
+        let extra = match lie {
+            Lie::Under => 4,
+            Lie::Over => 0,
         };
         if width > 0 && path.len() > 1 {
             self.path(&path, color.mix(alpha).stroke_width(width + extra))?;

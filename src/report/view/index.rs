@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::figures::{self, ChangeRow, Entry, FigureRow, FindingView, Head};
 use super::{Outcome, mode_sentence, plural, verdict_label};
-use crate::compare::{Cell, Comparison, Verdict};
+use crate::compare::{Cell, Comparison, SuiteResult, Verdict};
 use crate::metric::Measure;
 use crate::plan::Phase;
 use crate::record::{Severity, StoredRun};
@@ -14,6 +14,8 @@ use crate::units;
 
 /// Groups whose cards have charts; more would make the page heavy.
 const CARDS_WITH_CHARTS: usize = 12;
+/// Measures told over all load points.
+const OVERALL_TOLD: usize = 8;
 /// Longest name in the banner.
 const ID_LIMIT: usize = 64;
 /// Load points told in the banner.
@@ -69,6 +71,8 @@ pub struct Banner {
     pub sentence: String,
     /// What changed most, a line each.
     pub changed: Vec<BannerLine>,
+    /// What changed over all load points, a line per measure.
+    pub overall: Vec<String>,
     /// Whether to believe it.
     pub trust: Vec<String>,
     /// Where the server's limit is.
@@ -151,6 +155,7 @@ pub fn banner(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Banner {
         label: outcome.label().to_owned(),
         sentence: headline(input),
         changed: told(input, ranked),
+        overall: overall(input),
         trust: trust(input),
         limits: limits(input),
     }
@@ -222,6 +227,24 @@ fn told(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Vec<BannerLine>
         }
     };
     lines.into_iter().map(line).collect()
+}
+
+/// The mean over load points, per measure.
+#[must_use]
+pub fn overall(input: &ReportInput) -> Vec<String> {
+    let several = input.comparisons.len() > 1;
+    let line = |c: &Comparison, suite: &SuiteResult| {
+        let whose = if several { format!("{}: ", c.new_label) } else { String::new() };
+        format!(
+            "{whose}{} {} {}: {}",
+            suite.measure.label(),
+            super::change(suite.measure, suite.change),
+            super::change_interval(suite.interval),
+            verdict_label(suite.verdict)
+        )
+    };
+    let all = input.comparisons.iter().flat_map(|c| c.suite.iter().map(move |s| (c, s)));
+    all.filter(|(_, s)| s.change.is_some()).take(OVERALL_TOLD).map(|(c, s)| line(c, s)).collect()
 }
 
 fn is_told(verdict: Verdict) -> bool {

@@ -238,7 +238,10 @@ pub fn change_sentence(cell: &Cell) -> String {
         None => verdict_label(cell.verdict).to_owned(),
     };
     let reason = cell.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
-    format!("{} {} ({values}){reason}", cell.measure.label(), change.trim_end())
+    // No line break within a number and its unit.
+    let bound = format!("{} ({values})", change.trim_end()).replace(' ', "\u{a0}");
+    let bound = bound.replace("]\u{a0}(", "] (");
+    format!("{} {bound}{reason}", cell.measure.label())
 }
 
 /// One cell in a sentence: `TPOT mean 8.29 → 8.63 ms, +4.1 % [+2.9, +5.3]: regressed`.
