@@ -184,7 +184,7 @@ fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) 
         Outcome::Regressed | Outcome::Failed => Tone::Bad,
         Outcome::Improved => Tone::Good,
         Outcome::Invalid | Outcome::Inconclusive => Tone::Warn,
-        Outcome::Measured | Outcome::Unchanged => Tone::Bold,
+        Outcome::Measured | Outcome::Unchanged | Outcome::NoChangeFound => Tone::Bold,
     };
     // Wrapped before it is painted: escapes have no width.
     let line = wrapped(&format!("{}: {}", outcome.label(), index::headline(input)), width, 2);

@@ -78,7 +78,7 @@ fn no_request_leaves_the_report_and_every_link_arrives() {
             let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
             for (_, tag) in tags(page) {
                 let Some((_, href)) = tag.split_once("href=\"") else { continue };
-                let href = href.split('"').next().unwrap();
+                let href = href.split(['"', '#']).next().unwrap();
                 let target = match href.strip_prefix("../") {
                     Some(rest) => rest.to_owned(),
                     None if folder.is_empty() => href.to_owned(),

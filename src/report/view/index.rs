@@ -267,8 +267,12 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
         let blocks = plural(comparison.blocks as usize, "restart");
         let each = if comparison.blocks > 0 { format!("; {blocks} a side") } else { String::new() };
         lines.push(format!("{name}{}{each}", mode_sentence(comparison.mode)));
-        lines.extend(comparison.advice.clone());
-        lines.extend(comparison.gate.reasons.iter().take(3).cloned());
+        let more = comparison.advice.iter().chain(comparison.gate.reasons.iter().take(3));
+        for line in more {
+            if !lines.contains(line) {
+                lines.push(line.clone());
+            }
+        }
     }
     if input.comparisons.is_empty() {
         let starts = input.run().map_or(0, |r| r.starts.len());

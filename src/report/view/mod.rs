@@ -44,6 +44,8 @@ pub enum Outcome {
     Improved,
     /// Shown to be as before.
     Unchanged,
+    /// Nothing changed that the data can tell; of some numbers they cannot.
+    NoChangeFound,
     /// Not enough data to say.
     Inconclusive,
 }
@@ -58,7 +60,7 @@ impl Outcome {
             return if completed == 0 && failed > 0 { Self::Failed } else { Self::Measured };
         }
         let codes = || input.comparisons.iter().map(|c| c.gate.exit_code);
-        let mut cells = input.comparisons.iter().flat_map(|c| &c.cells).filter(|c| c.gated);
+        let cells = input.comparisons.iter().flat_map(|c| &c.cells).filter(|c| c.gated);
         let any = |verdicts: &[Verdict]| cells.clone().any(|c| verdicts.contains(&c.verdict));
         if codes().any(|code| code == 1) || any(&[Verdict::Regressed]) {
             Self::Regressed
@@ -66,8 +68,10 @@ impl Outcome {
             Self::Invalid
         } else if any(&[Verdict::Improved]) {
             Self::Improved
-        } else if any(&[Verdict::Inconclusive]) || cells.next().is_none() {
+        } else if !any(&[Verdict::Unchanged, Verdict::WithinNoise]) {
             Self::Inconclusive
+        } else if any(&[Verdict::Inconclusive]) {
+            Self::NoChangeFound
         } else {
             Self::Unchanged
         }
@@ -83,6 +87,7 @@ impl Outcome {
             Self::Invalid => "Not valid",
             Self::Improved => "Improved",
             Self::Unchanged => "Unchanged",
+            Self::NoChangeFound => "No change found",
             Self::Inconclusive => "Not enough data",
         }
     }
@@ -95,7 +100,7 @@ impl Outcome {
             Self::Regressed | Self::Failed => "bad",
             Self::Invalid => "warn",
             Self::Improved => "good",
-            Self::Unchanged => "calm",
+            Self::Unchanged | Self::NoChangeFound => "calm",
             Self::Inconclusive => "unsure",
         }
     }
@@ -381,7 +386,9 @@ pub fn point_words(point: &LoadPoint) -> String {
 pub fn slug(name: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let plain: String = name.chars().map(|c| if safe(c) { c } else { '-' }).take(60).collect();
-    let reserved = plain.is_empty() || plain.starts_with('.') || plain == "index";
+    // Names that the report's own files have, and endings that only they may have.
+    let file = [".html", ".md", ".json", ".xml", ".csv"].iter().any(|end| plain.ends_with(end));
+    let reserved = plain.is_empty() || plain.starts_with('.') || plain == "index" || file;
     if plain == name && !reserved {
         plain
     } else {
@@ -415,7 +422,17 @@ mod tests {
     #[test]
     fn slugs_are_safe_and_different() {
         assert_eq!(slug("chat-1.5"), "chat-1.5");
-        for bad in ["", "..", "../x", "a/b", "índice", "<script>", "index", &"x".repeat(200)] {
+        for bad in [
+            "",
+            "..",
+            "../x",
+            "a/b",
+            "índice",
+            "<script>",
+            "index",
+            "report.json",
+            &"x".repeat(200),
+        ] {
             let slug = slug(bad);
             assert!(slug.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)), "{slug}");
             assert!(!slug.starts_with('.') && slug.len() <= 80 && slug != bad, "{slug}");

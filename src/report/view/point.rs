@@ -156,9 +156,7 @@ pub fn view(input: &ReportInput, point: &PointInput) -> PointView {
             with().flat_map(|(_, n, f)| f.slowest.iter().map(move |r| (n, r))).collect(),
         ),
         failures: with().flat_map(|(_, name, f)| failures(input, name, f)).collect(),
-        failed: with()
-            .flat_map(|(_, n, f)| f.failed.iter().take(TOLD).map(move |r| failed_row(n, r)))
-            .collect(),
+        failed: with().flat_map(|(_, n, f)| failed_rows(n, &f.failed)).collect(),
         health: with().map(|(_, name, f)| health(name, &f.health, f)).collect(),
         findings: figures::findings(&here.collect::<Vec<_>>()),
     }
@@ -192,7 +190,7 @@ fn rate_row(series: usize, name: &str, figures: &PointSide) -> RateRow {
     facts.push(entry("requests", requests));
     facts.push(entry("in flight, mean", units::optional(summary.concurrency_mean)));
     facts.push(entry("window", units::duration(summary.duration_s)));
-    facts.push(entry("restarts", figures.starts.len().to_string()));
+    facts.push(entry("starts of the server", figures.starts.len().to_string()));
     let lengths = figures.lengths;
     let pair = |asked, got| {
         format!("{} asked, {} got (mean tokens)", units::optional(asked), units::optional(got))
@@ -200,8 +198,8 @@ fn rate_row(series: usize, name: &str, figures: &PointSide) -> RateRow {
     facts.push(entry("prompt length", pair(lengths.input_asked, lengths.input_got)));
     facts.push(entry("answer length", pair(lengths.output_asked, lengths.output_got)));
     if summary.tpot_undefined > 0 {
-        let text =
-            format!("{} requests with nothing after the first event", summary.tpot_undefined);
+        let requests = units::count(summary.tpot_undefined);
+        let text = format!("{requests} (nothing came after the first event)");
         facts.push(entry("TPOT undefined", text));
     }
     RateRow { side: name.to_owned(), series, facts }
@@ -286,6 +284,20 @@ fn failures(input: &ReportInput, name: &str, figures: &PointSide) -> Vec<Entry> 
     let all = crate::report::document::failures(&figures.summary);
     let words = |kind: &str| format!("{whose}{}", kind.replace('_', " "));
     all.iter().map(|(kind, n)| entry(&words(kind), units::count(*n))).collect()
+}
+
+/// Failed requests, those that say the same told once.
+fn failed_rows(side: &str, records: &[RequestRecord]) -> Vec<FailedRow> {
+    let mut rows: Vec<FailedRow> = Vec::new();
+    for row in records.iter().map(|r| failed_row(side, r)) {
+        let alike = |other: &FailedRow| {
+            (&other.kind, &other.message, &other.body) == (&row.kind, &row.message, &row.body)
+        };
+        if rows.len() < TOLD && !rows.iter().any(alike) {
+            rows.push(row);
+        }
+    }
+    rows
 }
 
 fn failed_row(side: &str, record: &RequestRecord) -> FailedRow {
