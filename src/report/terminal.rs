@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use super::view::figures::{self, FindingView};
 use super::view::{self, Outcome, index, shorten};
-use super::{Report, ReportInput};
+use super::{PointInput, Report, ReportInput};
 use crate::compare::Verdict;
 use crate::metric::{Measure, Metric};
 use crate::units;
@@ -15,6 +15,8 @@ const NARROW: usize = 80;
 const WIDE: usize = 104;
 /// Verdicts told one by one; the rest is counted.
 const TOLD: usize = 24;
+/// Load points in the table; of more, those that changed most.
+const TABLE_POINTS: usize = 40;
 /// Width of a column of numbers, and of the last.
 const COLUMN: usize = 8;
 /// See [`COLUMN`].
@@ -147,19 +149,20 @@ fn table(input: &ReportInput, width: usize, color: Color) -> String {
     text.push_str(&color.paint(Tone::Dim, format!("{}{units}", left("", first)).trim_end()));
     text.push('\n');
     let several = input.sides.len() > 1;
-    for point in &input.points {
+    let points = shown_points(input);
+    for point in &points {
         if several {
-            text.push_str(&format!("{}\n", shorten(&plain(&point.id), width)));
+            text.push_str(&format!("{}\n", fit(&plain(&point.id), width)));
         }
         for (index, side) in input.sides.iter().enumerate() {
             let Some(figures) = point.side(index) else { continue };
             let name = if several { format!("  {}", plain(&side.name)) } else { plain(&point.id) };
             let status = figures::status_words(point.phase, figures.status);
             let name = match status {
-                "" => shorten(&name, first - 1),
+                "" => fit(&name, first - 1),
                 status => {
                     let room = first.saturating_sub(status.len() + 2);
-                    format!("{} {status}", shorten(&name, room))
+                    format!("{} {status}", fit(&name, room))
                 }
             };
             text.push_str(&left(&name, first));
@@ -169,7 +172,29 @@ fn table(input: &ReportInput, width: usize, color: Color) -> String {
             text.push('\n');
         }
     }
+    if points.len() < input.points.len() {
+        let more = view::plural(input.points.len() - points.len(), "more load point");
+        text.push_str(&format!("{more} in the report\n"));
+    }
     text
+}
+
+/// All load points, or of very many those where something happened, in the order of the plan.
+fn shown_points(input: &ReportInput) -> Vec<&PointInput> {
+    if input.points.len() <= TABLE_POINTS {
+        return input.points.iter().collect();
+    }
+    let ranked = figures::ranked_cells(input, None);
+    let mut ids: Vec<&str> = Vec::new();
+    for (_, cell) in &ranked {
+        if ids.len() < TABLE_POINTS && !ids.contains(&cell.point.as_str()) {
+            ids.push(&cell.point);
+        }
+    }
+    if ids.is_empty() {
+        return input.points.iter().take(TABLE_POINTS).collect();
+    }
+    input.points.iter().filter(|p| ids.contains(&p.id.as_str())).collect()
 }
 
 fn number(value: Option<f64>, column: &Column, color: Color) -> String {
@@ -206,7 +231,7 @@ fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) 
         } else {
             String::new()
         };
-        let id = shorten(&plain(&cell.point), 40);
+        let id = fit(&plain(&cell.point), 40);
         let line = format!("{id}{side}: {}", plain(&view::cell_sentence(cell)));
         text.push_str(&format!("  {mark} {}\n", wrapped(&line, width - 4, 4)));
     }
@@ -234,7 +259,7 @@ fn finding_lines(text: &mut String, finding: &FindingView, width: usize, color: 
     };
     let at = match finding.points.as_str() {
         "" => String::new(),
-        points => format!(" ({})", shorten(&plain(points), 48)),
+        points => format!(" ({})", fit(&plain(points), 48)),
     };
     let severity = color.paint(tone, &finding.severity);
     let indent = finding.severity.len() + 2;
@@ -255,7 +280,7 @@ pub fn point_line(id: &str, summary: &crate::summary::Summary) -> String {
     };
     format!(
         "{:<24} {:>7} req/s   TTFT p50 {} p99 {} ms   TPOT {} ms   {failed}",
-        shorten(&plain(id), 24),
+        fit(&plain(id), 24),
         units::optional(get(Measure::QPS)),
         units::optional(get(Measure::TTFT_P50)),
         units::optional(get(Measure::TTFT_P99)),
@@ -269,8 +294,16 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// `text` cut in its middle to at most `width` cells.
+fn fit(text: &str, width: usize) -> String {
+    // Wide characters may need the text cut further than its count of characters says.
+    let cut = (1..=width).rev().map(|count| shorten(text, count));
+    cut.into_iter().find(|t| cells(t) <= width).unwrap_or_default()
+}
+
 /// About how many cells a text takes: East Asian wide characters take two.
-fn cells(text: &str) -> usize {
+#[must_use]
+pub fn cells(text: &str) -> usize {
     text.chars().map(|c| 1 + usize::from(is_wide(c))).sum()
 }
 
@@ -299,7 +332,8 @@ fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut result = String::new();
     let mut used = 0;
     for word in text.split_whitespace() {
-        let length = cells(word);
+        let word = fit(word, width);
+        let length = cells(&word);
         if used > 0 && used + 1 + length > width {
             result.push('\n');
             result.push_str(&" ".repeat(indent));
@@ -308,7 +342,7 @@ fn wrapped(text: &str, width: usize, indent: usize) -> String {
             result.push(' ');
             used += 1;
         }
-        result.push_str(word);
+        result.push_str(&word);
         used += length;
     }
     result
@@ -323,12 +357,15 @@ mod tests {
         assert_eq!(cells("日本"), 4);
         assert_eq!(left("日本語", 5), "日本 ");
         assert_eq!(right("1", 3), "  1");
+        assert_eq!(fit("日本語のモデル", 7), "日…デル");
+        assert!(cells(&fit("日本語のモデル", 7)) <= 7);
     }
 
     #[test]
     fn lines_break_at_spaces() {
         assert_eq!(wrapped("aa bb cc", 5, 2), "aa bb\n  cc");
         assert_eq!(wrapped("", 5, 2), "");
+        assert_eq!(wrapped("abcdefghi x", 5, 2), "ab…hi\n  x");
     }
 
     #[test]

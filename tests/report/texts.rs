@@ -35,10 +35,13 @@ fn no_terminal_line_is_wider_than_80() {
         [fixture::one_sided(), fixture::two_sided(3), fixture::configurations(), fixture::rates()];
     for input in inputs {
         for line in on_terminal(input).lines() {
-            assert!(line.chars().count() <= 80, "{line}");
+            assert!(terminal::cells(line) <= 80, "{line}");
         }
     }
     let hostile = on_terminal(fixture::hostile());
+    assert!(hostile.lines().all(|l| terminal::cells(l) <= 80), "{hostile}");
+    let many = on_terminal(fixture::two_sided(20));
+    assert!(many.contains("60 more load points in the report") && many.lines().count() < 200);
     assert!(hostile.chars().all(|c| c == '\n' || !c.is_control()));
 }
 

@@ -75,7 +75,9 @@ pub struct Number {
 #[must_use]
 pub fn point_href(point: &PointInput) -> String {
     let place = &point.point;
-    let file = format!("{}-{}", slug(&place.scenario), slug(&place.load.id()));
+    // A sweep may hold the reference's own rate.
+    let kind = if point.phase == Phase::Reference { "reference-" } else { "" };
+    let file = format!("{kind}{}-{}", slug(&place.scenario), slug(&place.load.id()));
     format!("{}/{file}.html", slug(&place.group))
 }
 
