@@ -10,6 +10,8 @@ use crate::plan::Phase;
 pub const LIMIT_BYTES: usize = 60_000;
 /// Room kept for the last lines.
 const TAIL_BYTES: usize = 1_500;
+/// Changes shown unfolded.
+const TOLD: usize = 20;
 /// Names longer than this are cut.
 const NAME_LIMIT: usize = 80;
 
@@ -32,10 +34,21 @@ pub fn render(report: &Report, link: Option<&str>) -> String {
         figures::change_row(input, c, cell, reach)
     };
     let (told, rest): (Vec<_>, Vec<_>) = ranked.iter().map(row).partition(|r| r.rank <= 3);
-    changes(&mut text, &told, None);
-    if input.sides.len() > 1 {
-        text.push("\n");
-        text.push_rows(&configuration_lines(input));
+    let (first, more) = told.split_at(told.len().min(TOLD));
+    changes(&mut text, first, None);
+    changes(&mut text, more, Some("more that changed"));
+    match input.sides.len() {
+        0 | 1 => {}
+        // Base and new: the changes above say it; the table is there for who wants it.
+        2 => {
+            text.push("\n<details><summary>both sides in one table</summary>\n\n");
+            text.push_rows(&configuration_lines(input));
+            text.push("\n</details>\n");
+        }
+        _ => {
+            text.push("\n");
+            text.push_rows(&configuration_lines(input));
+        }
     }
     finding_lines(&mut text, input);
     changes(&mut text, &rest, Some("other numbers"));
@@ -86,8 +99,9 @@ fn changes(text: &mut Bounded, rows: &[ChangeRow], folded: Option<&str>) {
     if rows.is_empty() {
         return;
     }
-    let open = folded.map(|what| format!("<details><summary>{} {what}</summary>\n", rows.len()));
-    text.push(&format!("\n{}", open.as_deref().unwrap_or("")));
+    if let Some(what) = folded {
+        text.push(&format!("\n<details><summary>{} {what}</summary>\n", rows.len()));
+    }
     text.push("\n");
     let head = ["", "load point", "number", "base", "new", "change", "interval (%)"];
     let mut lines = vec![line(&head.map(String::from)), rule(3, 4)];
