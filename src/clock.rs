@@ -35,6 +35,12 @@ impl Clock {
         self.origin + Duration::from_nanos(at_ns)
     }
 
+    /// Nanoseconds from the origin to `instant`; 0 for an instant before it.
+    #[must_use]
+    pub fn at_ns(&self, instant: Instant) -> u64 {
+        duration_ns(instant.saturating_duration_since(self.origin))
+    }
+
     /// The wall time of the origin.
     #[must_use]
     pub fn wall_origin(&self) -> jiff::Timestamp {

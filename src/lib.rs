@@ -1,4 +1,4 @@
-//! inferometer: a Criterion-style benchmark harness for LLM inference servers.
+#![doc = include_str!("../README.md")]
 
 // Layer 0: words.
 pub mod clock;
@@ -35,3 +35,6 @@ mod macros;
 pub mod sim;
 
 pub use error::{Error, ErrorKind, Result};
+pub use scenario::{Length, Load, Scenario, ScenarioGroup, Slo};
+pub use cli::bench_main;
+pub use harness::Harness;

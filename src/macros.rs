@@ -1,1 +1,80 @@
-//! macros
+//! The macros: `scenario_group!`, `scenario_main!` and the matrix `scenarios!`.
+
+/// Names a group of targets, as criterion's `criterion_group!` does.
+///
+/// `config` is a [`Harness`](crate::Harness); each target is a `fn(&mut Harness)`. The name becomes a
+/// `pub fn() -> Harness` for [`scenario_main!`](crate::scenario_main).
+#[macro_export]
+macro_rules! scenario_group {
+    (name = $name:ident; config = $config:expr; targets = $($target:path),+ $(,)?) => {
+        /// Builds the harness and declares every target's groups.
+        pub fn $name() -> $crate::Harness {
+            let mut harness: $crate::Harness = $config;
+            $($target(&mut harness);)+
+            harness
+        }
+    };
+    ($name:ident, $($target:path),+ $(,)?) => {
+        $crate::scenario_group! {
+            name = $name;
+            config = $crate::Harness::from_env();
+            targets = $($target),+
+        }
+    };
+}
+
+/// The `main` of a bench: the groups make one run, whose gate gives the exit code.
+#[macro_export]
+macro_rules! scenario_main {
+    ($($group:path),+ $(,)?) => {
+        fn main() -> ::std::process::ExitCode {
+            $crate::bench_main([$($group()),+])
+        }
+    };
+}
+
+/// The matrix: `"group/scenario": input => output @ load`, as many rows as you like.
+///
+/// A length is a number, a `[list]` that sweeps, or any expression in parentheses that makes a
+/// [`Length`](crate::scenario::Length). Rows of one group are put together.
+///
+/// ```
+/// let groups = inferometer::scenarios! {
+///     "chat/short": 512 => 128 @ concurrency [1, 4, 16, 64] slo { ttft_ms: 200, tpot_ms: 30 };
+///     "chat/long": [4096, 8192] => 128 @ rate [0.5, 1.0, 2.0];
+///     "batch/mixed": (100..=900) => (50..=200) @ concurrency [128]
+/// };
+/// assert_eq!(groups.len(), 2);
+/// assert_eq!(groups[0].points().unwrap().len(), 4 + 2 * 3);
+/// ```
+#[macro_export]
+macro_rules! scenarios {
+    ($($id:literal : $input:tt => $output:tt @ $kind:ident [$($load:expr),+ $(,)?]
+        $(slo { $($limit:ident : $value:expr),+ $(,)? })?);* $(;)?) => {{
+        let mut matrix = $crate::scenario::matrix::Matrix::new(file!(), line!());
+        $(matrix.row($id, |scenario| {
+            let scenario = $crate::scenarios!(@inputs scenario, $input);
+            let scenario = $crate::scenarios!(@outputs scenario, $output);
+            let scenario = $crate::scenarios!(@loads scenario, $kind [$($load),+]);
+            $(let scenario =
+                scenario.goodput($crate::scenario::Slo::new()$(.$limit($value))+);)?
+            scenario
+        });)*
+        matrix.into_groups()
+    }};
+    (@inputs $scenario:ident, [$($length:expr),+ $(,)?]) => { $scenario.inputs([$($length),+]) };
+    (@inputs $scenario:ident, ($length:expr)) => { $scenario.input($length) };
+    (@inputs $scenario:ident, $length:tt) => { $scenario.input($length) };
+    (@outputs $scenario:ident, [$($length:expr),+ $(,)?]) => { $scenario.outputs([$($length),+]) };
+    (@outputs $scenario:ident, ($length:expr)) => { $scenario.output($length) };
+    (@outputs $scenario:ident, $length:tt) => { $scenario.output($length) };
+    (@loads $scenario:ident, concurrency [$($load:expr),+]) => {
+        $scenario.sweep($crate::scenario::Load::concurrency, [$($load),+])
+    };
+    (@loads $scenario:ident, rate [$($load:expr),+]) => {
+        $scenario.sweep($crate::scenario::Load::request_rate, [$(f64::from($load)),+])
+    };
+    (@loads $scenario:ident, $kind:ident [$($load:expr),+]) => {
+        compile_error!("the load is `concurrency [...]` or `rate [...]`")
+    };
+}

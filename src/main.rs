@@ -1,1 +1,7 @@
-fn main() {}
+//! The binary: a thin call of the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    inferometer::cli::main()
+}

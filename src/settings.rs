@@ -74,6 +74,8 @@ pub enum Launch {
     Simulator {
         /// The preset's name.
         preset: String,
+        /// A factor on every iteration's time: 1.1 is 10 % slower, to try the gate.
+        slowdown: f64,
     },
     /// Somebody else; it just has a URL.
     External,
@@ -128,7 +130,8 @@ pub struct BaselineChoice {
 pub struct Timeouts {
     /// TCP and TLS.
     pub connect: Duration,
-    /// Sent to the first byte of the answer's body.
+    /// Sent to the first byte of the answer's body; where that carried no token (a role, a
+    /// keep-alive), to the first token.
     pub first_byte: Duration,
     /// Between two events that carry tokens: comments do not count, since servers send
     /// keep-alives while the engine hangs.
@@ -319,7 +322,7 @@ impl Settings {
     #[must_use]
     pub fn for_simulator(preset: impl Into<String>) -> Self {
         let mut settings = Self::for_url(String::new());
-        settings.target.launch = Launch::Simulator { preset: preset.into() };
+        settings.target.launch = Launch::Simulator { preset: preset.into(), slowdown: 1.0 };
         settings.starts = 5; // the fewest that a gate accepts
         settings.reference_requests = 10;
         settings.cool_down = Duration::ZERO;

@@ -1,8 +1,13 @@
 //! API dialects: request parts out, stream events in. Synchronous and pure.
 
+mod body;
 pub mod chat;
 pub mod completions;
+mod event;
 pub mod tokens;
+
+pub(crate) use event::cut;
+pub use event::error_text;
 
 use bytes::Bytes;
 

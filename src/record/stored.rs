@@ -181,10 +181,11 @@ pub struct StoredRound {
     /// How well the client and the load behaved.
     pub health: Health,
     /// The server's own word over the round, where offered: canonical name → value.
-    #[serde(default)]
+    /// Values that are not finite are left out of the file: JSON has no word for them.
+    #[serde(default, serialize_with = "finite::values")]
     pub telemetry: BTreeMap<String, f64>,
     /// Samples over the round (queue, KV use, …): canonical name → (ns, value), at most 600 each.
-    #[serde(default)]
+    #[serde(default, serialize_with = "finite::series")]
     pub series: BTreeMap<String, Vec<(u64, f64)>>,
 }
 
@@ -194,6 +195,7 @@ pub struct WarmUp {
     /// Completed requests.
     pub requests: u32,
     /// How long, seconds.
+    #[serde(serialize_with = "finite::number")]
     pub seconds: f64,
     /// Whether the medians had settled (or the limit ended it).
     pub stable: bool,
@@ -229,4 +231,33 @@ pub struct Health {
     pub sent_per_s: Option<f64>,
     /// Completions / realised arrivals in the window.
     pub completion_ratio: Option<f64>,
+}
+
+/// Keeps NaN and infinity out of files. An optional number needs no help: serde_json writes null.
+mod finite {
+    use std::collections::BTreeMap;
+
+    use serde::{Serialize, Serializer};
+
+    pub(super) fn number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        let finite = if value.is_finite() { *value } else { 0.0 };
+        finite.serialize(serializer)
+    }
+
+    pub(super) fn values<S: Serializer>(
+        values: &BTreeMap<String, f64>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(values.iter().filter(|(_, value)| value.is_finite()))
+    }
+
+    pub(super) fn series<S: Serializer>(
+        series: &BTreeMap<String, Vec<(u64, f64)>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(series.iter().map(|(name, samples)| {
+            let kept = samples.iter().filter(|(_, value)| value.is_finite());
+            (name, kept.collect::<Vec<_>>())
+        }))
+    }
 }

@@ -14,6 +14,7 @@ pub mod view;
 use std::collections::BTreeMap;
 
 use crate::compare::Comparison;
+pub use crate::compare::limits::{Knee, Multiple, Turning};
 use crate::metric::Measure;
 use crate::plan::{Phase, Side};
 use crate::record::stored::{Health, RoundStatus, WarmUp};
@@ -122,53 +123,6 @@ pub struct Lengths {
     pub output_asked: Option<f64>,
     /// Mean answer length that came.
     pub output_got: Option<f64>,
-}
-
-/// Latency multiple against QPS multiple over the loads of one scenario on one side.
-#[derive(Debug, Clone)]
-pub struct Knee {
-    /// The group's name.
-    pub group: String,
-    /// The scenario's name.
-    pub scenario: String,
-    /// Index into [`ReportInput::sides`].
-    pub side: usize,
-    /// The latency that is compared with QPS.
-    pub measure: Measure,
-    /// What the multiples are relative to: `rate 1`, `concurrency 1`.
-    pub relative_to: String,
-    /// The loads in rising order.
-    pub multiples: Vec<Multiple>,
-    /// Where the latency multiple overtakes the QPS multiple.
-    pub crossover: Turning,
-    /// Where QPS / latency peaks.
-    pub knee: Turning,
-    /// The best-value range in words, always there where there are loads.
-    pub best_value: Option<String>,
-}
-
-/// One load as multiples of the reference.
-#[derive(Debug, Clone)]
-pub struct Multiple {
-    /// The load's short name: `c16`, `r20`.
-    pub load: String,
-    /// Mean requests in flight.
-    pub in_flight: f64,
-    /// Latency / reference latency.
-    pub latency: f64,
-    /// QPS / reference QPS.
-    pub qps: f64,
-}
-
-/// A turning point of a curve: words, and the number where there is one.
-#[derive(Debug, Clone, Default)]
-pub struct Turning {
-    /// The state in words: `at 24.1 in flight [21.0, 27.6]`, `not reached (…)`.
-    pub state: String,
-    /// Requests in flight, where there is a point.
-    pub in_flight: Option<f64>,
-    /// Its interval.
-    pub interval: Option<(f64, f64)>,
 }
 
 /// A report: the input, and the document that is made of it.

@@ -56,6 +56,11 @@ pub enum Event<'a> {
         /// What to know of it: `saturated`; empty where all is well.
         status: &'a str,
     },
+    /// Something worth a line.
+    Note {
+        /// The sentence.
+        text: &'a str,
+    },
     /// Something that does not stop the run.
     Warning {
         /// The sentence.
@@ -234,6 +239,7 @@ impl Reporter for Terminal {
             Event::RoundEnded { point, side, summary, status } => {
                 self.ended(side, &terminal::point_line(point, summary), status)
             }
+            Event::Note { text } => self.line(&terminal::plain(text)),
             Event::Warning { text } => {
                 let word = self.color.paint(Tone::Warn, "warning");
                 self.line(&format!("{word}: {}", terminal::plain(text)))

@@ -85,6 +85,12 @@ pub fn render(report: &Report, width: usize, color: Color) -> String {
     text
 }
 
+/// The terminal's width in cells; 80 where stdout is not one.
+#[must_use]
+pub fn width() -> usize {
+    terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0).clamp(60, 160))
+}
+
 /// Prints text to stdout. A closed pipe is no error: whoever read has read enough.
 ///
 /// # Errors

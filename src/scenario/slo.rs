@@ -2,8 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, Result};
+
 /// Limits per request, in milliseconds; those not set always hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Slo {
     /// Highest TTFT, ms.
     pub ttft_ms: Option<f64>,
@@ -11,4 +14,69 @@ pub struct Slo {
     pub tpot_ms: Option<f64>,
     /// Highest E2EL, ms.
     pub e2el_ms: Option<f64>,
+}
+
+impl Slo {
+    /// No limit yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the highest TTFT, ms.
+    #[must_use]
+    pub fn ttft_ms(mut self, limit: impl Into<f64>) -> Self {
+        self.ttft_ms = Some(limit.into());
+        self
+    }
+
+    /// Sets the highest TPOT, ms.
+    #[must_use]
+    pub fn tpot_ms(mut self, limit: impl Into<f64>) -> Self {
+        self.tpot_ms = Some(limit.into());
+        self
+    }
+
+    /// Sets the highest E2EL, ms.
+    #[must_use]
+    pub fn e2el_ms(mut self, limit: impl Into<f64>) -> Self {
+        self.e2el_ms = Some(limit.into());
+        self
+    }
+
+    /// Whether the limits make sense.
+    ///
+    /// # Errors
+    /// Where no limit is set (goodput would be QPS under another name), or one is not a positive number.
+    pub fn check(&self) -> Result<()> {
+        let limits =
+            [("ttft_ms", self.ttft_ms), ("tpot_ms", self.tpot_ms), ("e2el_ms", self.e2el_ms)];
+        if limits.iter().all(|(_, limit)| limit.is_none()) {
+            return Err(Error::scenario("goodput without a limit")
+                .with_hint("set one of `ttft_ms`, `tpot_ms`, `e2el_ms`"));
+        }
+        for (name, limit) in limits {
+            if let Some(limit) = limit
+                && !(limit.is_finite() && limit > 0.0)
+            {
+                return Err(Error::scenario(format!(
+                    "goodput limit `{name}` is {limit}, not a positive number of milliseconds"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_positive_and_present() {
+        assert!(Slo::new().check().is_err());
+        assert!(Slo::new().ttft_ms(0).check().is_err());
+        assert!(Slo::new().tpot_ms(f64::NAN).check().is_err());
+        assert!(Slo::new().ttft_ms(200).tpot_ms(30.5).check().is_ok());
+    }
 }

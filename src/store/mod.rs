@@ -1,1 +1,47 @@
-//! store
+//! What is kept on disk: runs, their rounds, baselines. The only module that touches files.
+
+pub mod baseline;
+mod bundle;
+pub mod files;
+pub mod layout;
+pub mod rounds;
+pub mod runs;
+
+use std::path::PathBuf;
+
+pub use baseline::{Baseline, Baselines};
+pub use layout::{Layout, run_id, safe_name};
+pub use rounds::RoundData;
+pub use runs::{RunList, RunWriter};
+
+use crate::error::Result;
+
+/// Everything below one output folder.
+#[derive(Debug, Clone)]
+pub struct Store {
+    layout: Layout,
+}
+
+impl Store {
+    /// Opens the store below `root`, making the folder where it is missing.
+    ///
+    /// # Errors
+    /// Where the folder cannot be made.
+    pub fn open(root: impl Into<PathBuf>) -> Result<Self> {
+        let layout = Layout::new(root);
+        files::make_folder(layout.root())?;
+        Ok(Self { layout })
+    }
+
+    /// Where things lie.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The baselines.
+    #[must_use]
+    pub fn baselines(&self) -> Baselines<'_> {
+        Baselines::new(self)
+    }
+}

@@ -1,44 +1,325 @@
 //! The client: one pool, no proxy, no redirect, no retry.
+//!
+//! Built on reqwest. Two things beneath it are worth knowing: hyper sends a request on another
+//! connection where its pooled one turned out closed *before a byte was written* (the server never
+//! saw it, so it is no retry), and a request may be carried by a connection that another one
+//! opened.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Failure, TokenTimeline};
+use bytes::Bytes;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
 
-/// Which source counted a request's output tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TokenSource {
-    /// Token ids in the events.
-    TokenIds,
-    /// A running usage in the events.
-    EventUsage,
-    /// The final usage, spread over the events.
-    FinalUsage,
-    /// One token an event: a last resort, said aloud.
-    Events,
+use super::classify::{self, Stage};
+use super::connections::Connections;
+use super::evidence::{Evidence, Redactor};
+use super::exchange::{self, Outgoing};
+use super::{BaseUrl, Failure, FailureKind};
+use crate::api::{Dialect, error_text};
+use crate::clock::Clock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::settings::{ApiKey, Timeouts};
+
+pub use super::exchange::{Exchange, TokenSource};
+
+/// How long a plain request (models, metrics, tokenize) may take in all, connecting included.
+const PLAIN_LIMIT: Duration = Duration::from_secs(30);
+
+/// The largest body of a plain answer, bytes: `/metrics` of many models is some MB.
+const PLAIN_BYTES: usize = 64 * 1024 * 1024;
+
+/// What a client needs to know.
+#[derive(Clone)]
+pub struct ClientSettings {
+    /// Where the server is.
+    pub base_url: BaseUrl,
+    /// The key for `Authorization: Bearer`; without one the header is not sent.
+    pub api_key: Option<ApiKey>,
+    /// Headers sent with every request; one named `Authorization` takes the key's place.
+    pub headers: Vec<(String, String)>,
+    /// The limits of a request.
+    pub timeouts: Timeouts,
+    /// PEM of the authorities to trust, in place of the system's.
+    pub ca_cert_pem: Option<Vec<u8>>,
+    /// Accepts any certificate.
+    pub insecure: bool,
+    /// Idle connections kept: as many as requests will ever be in flight.
+    pub pool: usize,
 }
 
-/// Everything seen of one request.
-#[derive(Debug, Clone)]
-pub struct Exchange {
-    /// When what happened.
-    pub timeline: TokenTimeline,
-    /// The status, where there was one.
-    pub status: Option<u16>,
-    /// Prompt tokens by the server's count.
-    pub input_tokens: Option<u32>,
-    /// Prompt tokens served from a cache, where told.
-    pub cached_tokens: Option<u32>,
-    /// Generated tokens by the authority.
-    pub output_tokens: Option<u32>,
-    /// Who counted.
-    pub token_source: Option<TokenSource>,
-    /// `stop`, `length`, …
-    pub finish_reason: Option<String>,
-    /// Why it failed, where it did.
-    pub failure: Option<Failure>,
+impl ClientSettings {
+    /// Settings for a server without a key, with the default limits and a pool of 1024.
+    #[must_use]
+    pub fn new(base_url: BaseUrl) -> Self {
+        Self {
+            base_url,
+            api_key: None,
+            headers: Vec::new(),
+            timeouts: Timeouts::default(),
+            ca_cert_pem: None,
+            insecure: false,
+            pool: 1024,
+        }
+    }
 }
 
-/// The client.
+/// A place on the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint<'a> {
+    /// Below the API root: `Api("models")` is `/v1/models`.
+    Api(&'a str),
+    /// Below the root: `Root("metrics")` is `/metrics`.
+    Root(&'a str),
+}
+
+/// The answer to a plain request, whatever its status.
 #[derive(Debug, Clone)]
-pub struct Client {}
+pub struct Reply {
+    /// The status.
+    pub status: u16,
+    /// The headers, names in lower case; values that are not text are lossy.
+    pub headers: Vec<(String, String)>,
+    /// The body, at most 64 MiB.
+    pub body: Bytes,
+}
+
+impl Reply {
+    /// A header's first value; `name` in lower case.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether the status is 2xx.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+/// The client. Clones share one pool of connections.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    http: reqwest::Client,
+    base_url: BaseUrl,
+    timeouts: Timeouts,
+    connections: Connections,
+    redactor: Redactor,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Client({})", self.0.base_url.root())
+    }
+}
+
+impl Client {
+    /// Builds a client. Nothing is sent.
+    ///
+    /// # Errors
+    /// Headers or a key that HTTP cannot carry, a certificate that cannot be read, `https` without
+    /// the feature `tls` or without any authority to trust.
+    pub fn new(settings: ClientSettings) -> Result<Self> {
+        let connections = Connections::new();
+        let builder = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .http1_only()
+            .tcp_nodelay(true)
+            .user_agent(concat!("inferometer/", env!("CARGO_PKG_VERSION")))
+            .default_headers(header_map(&settings)?)
+            .connect_timeout(settings.timeouts.connect)
+            .pool_max_idle_per_host(settings.pool)
+            .connector_layer(connections.clone());
+        let http = super::tls::configure(builder, &settings)?
+            .build()
+            .map_err(|e| super::tls::build_error(e, &settings))?;
+        Ok(Self(Arc::new(Inner {
+            http,
+            redactor: Redactor::new(settings.api_key.as_ref(), &settings.headers),
+            base_url: settings.base_url,
+            timeouts: settings.timeouts,
+            connections,
+        })))
+    }
+
+    /// Where the server is.
+    #[must_use]
+    pub fn base_url(&self) -> &BaseUrl {
+        &self.0.base_url
+    }
+
+    /// `text` without the key and without the values of headers that look like keys.
+    #[must_use]
+    pub fn redact(&self, text: &str) -> String {
+        self.0.redactor.redact(text)
+    }
+
+    /// Sends one streamed request and reads its answer to the end. `due_ns` (open loop) is kept
+    /// beside the times on `clock`. It never fails: a failure is part of what was seen. Dropped
+    /// before its end, it closes the connection.
+    pub async fn exchange(
+        &self,
+        clock: Clock,
+        dialect: &dyn Dialect,
+        body: Bytes,
+        due_ns: Option<u64>,
+    ) -> Exchange {
+        let outgoing = Outgoing {
+            http: &self.0.http,
+            url: self.0.base_url.api(dialect.path()),
+            body,
+            timeouts: self.0.timeouts,
+            connections: &self.0.connections,
+            redactor: &self.0.redactor,
+        };
+        exchange::run(outgoing, clock, dialect, due_ns).await
+    }
+
+    /// Gets a plain answer.
+    ///
+    /// # Errors
+    /// Where no whole answer came within 30 s. A status of refusal is an answer.
+    pub async fn get(&self, endpoint: Endpoint<'_>) -> Result<Reply, Failure> {
+        self.plain(self.0.http.get(self.url(endpoint))).await
+    }
+
+    /// Posts JSON and gets a plain answer.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn post_json(&self, endpoint: Endpoint<'_>, body: &Value) -> Result<Reply, Failure> {
+        let request = self
+            .0
+            .http
+            .post(self.url(endpoint))
+            .header(reqwest::header::CONTENT_TYPE, "application/json")
+            .body(body.to_string());
+        self.plain(request).await
+    }
+
+    /// The failure that a plain answer stands for; none where its status is 2xx.
+    #[must_use]
+    pub fn refusal(&self, reply: &Reply) -> Option<Failure> {
+        if reply.is_success() {
+            return None;
+        }
+        let status = reqwest::StatusCode::from_u16(reply.status).ok()?;
+        let mut evidence = Evidence::new(&self.0.redactor);
+        evidence.push(&reply.body);
+        let ends = evidence.ends(&self.0.redactor);
+        Some(Failure {
+            kind: classify::status(status),
+            message: self.0.redactor.message(&refusal_text(status, &reply.body)),
+            retry_after: reply.header("retry-after").map(|v| self.0.redactor.message(v)),
+            first_bytes: ends.first,
+            last_bytes: ends.last,
+        })
+    }
+
+    fn url(&self, endpoint: Endpoint<'_>) -> String {
+        match endpoint {
+            Endpoint::Api(path) => self.0.base_url.api(path),
+            Endpoint::Root(path) => self.0.base_url.below(path),
+        }
+    }
+
+    async fn plain(&self, request: reqwest::RequestBuilder) -> Result<Reply, Failure> {
+        let reading = Box::pin(self.read_plain(request));
+        match tokio::time::timeout(PLAIN_LIMIT, reading).await {
+            Ok(reply) => reply,
+            Err(_) => Err(self.failure(
+                FailureKind::TotalTimeout,
+                &format!("no whole answer within {} s", PLAIN_LIMIT.as_secs()),
+            )),
+        }
+    }
+
+    async fn read_plain(&self, request: reqwest::RequestBuilder) -> Result<Reply, Failure> {
+        let failed = |error: reqwest::Error, stage| {
+            let (kind, message) = classify::transport(&error, stage, &self.0.connections);
+            self.failure(kind, &message)
+        };
+        let clock = Clock::start();
+        let mut response = request.send().await.map_err(|error| {
+            failed(error, Stage::Head { waited: Duration::from_nanos(clock.now_ns()) })
+        })?;
+        self.0.connections.answered(response.extensions());
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|e| failed(e, Stage::Body))? {
+            if body.len() + chunk.len() > PLAIN_BYTES {
+                let message = format!("an answer of more than {PLAIN_BYTES} bytes");
+                return Err(self.failure(FailureKind::Oversized, &message));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        let headers = response.headers().iter().map(|(name, value)| {
+            (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        });
+        Ok(Reply {
+            status: response.status().as_u16(),
+            headers: headers.collect(),
+            body: Bytes::from(body),
+        })
+    }
+
+    fn failure(&self, kind: FailureKind, message: &str) -> Failure {
+        Failure {
+            kind,
+            message: self.0.redactor.message(message),
+            retry_after: None,
+            first_bytes: String::new(),
+            last_bytes: String::new(),
+        }
+    }
+}
+
+/// What a refusal says: the server's own words where it has any.
+pub(super) fn refusal_text(status: reqwest::StatusCode, body: &[u8]) -> String {
+    let said = match serde_json::from_slice::<Value>(body) {
+        Ok(value) => error_text(&value),
+        Err(_) => Some(String::from_utf8_lossy(body).trim().to_owned()).filter(|s| !s.is_empty()),
+    };
+    said.map_or_else(|| status.to_string(), |said| format!("{status}: {said}"))
+}
+
+fn header_map(settings: &ClientSettings) -> Result<HeaderMap> {
+    let mut map = HeaderMap::new();
+    if let Some(key) = &settings.api_key {
+        // The cause would not show the value, but says nothing beyond this either.
+        let mut value =
+            HeaderValue::from_str(&format!("Bearer {}", key.expose())).map_err(|_| {
+                Error::usage("the API key holds a character that a header cannot carry")
+                    .with_hint("look for a line break at its end")
+            })?;
+        value.set_sensitive(true);
+        map.insert(AUTHORIZATION, value);
+    }
+    for (name, value) in &settings.headers {
+        let bad =
+            |what: &str| Error::usage(format!("the {what} of the header `{name}` is not HTTP's"));
+        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("name"))?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| bad("value"))?;
+        value.set_sensitive(true);
+        map.insert(parsed, value);
+    }
+    Ok(map)
+}
+
+impl From<Failure> for Error {
+    /// For preflight and the like, where a failed request stops the operator's job.
+    fn from(failure: Failure) -> Self {
+        let kind = match failure.kind {
+            FailureKind::ClientDescriptors | FailureKind::ClientPorts => ErrorKind::Client,
+            _ => ErrorKind::Server,
+        };
+        Self::new(kind, failure.message)
+    }
+}

@@ -18,7 +18,7 @@ pub struct TokenEvent {
 pub struct TokenTimeline {
     /// When it was due (open loop).
     pub due_ns: Option<u64>,
-    /// When it was handed to the connection.
+    /// When it was handed to the connection: to one that stood, so connecting is not in it.
     pub sent_ns: Option<u64>,
     /// When the response head had been read.
     pub headers_ns: Option<u64>,
@@ -26,6 +26,9 @@ pub struct TokenTimeline {
     pub first_byte_ns: Option<u64>,
     /// Every event that carried a token.
     pub events: Vec<TokenEvent>,
+    /// How long connecting (name, TCP, TLS) held the request up, ns; none where its connection
+    /// stood already or none came about.
+    pub connect_ns: Option<u64>,
     /// When the answer had ended or failed.
     pub end_ns: Option<u64>,
     /// Whether the connection had carried a request before.

@@ -367,6 +367,7 @@ pub fn length_words(length: &Length) -> String {
         Length::Normal { mean, cv } => format!("about {mean} (cv {cv})"),
         Length::LogNormal { median, sigma } => format!("log-normal {median} (σ {sigma})"),
         Length::Mix(parts) => format!("a mix of {}", parts.len()),
+        Length::OfPrompt => "as the file's prompts".to_owned(),
     }
 }
 

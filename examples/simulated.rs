@@ -1,0 +1,17 @@
+//! The main job on the embedded simulator: no GPU, no server, under a minute.
+
+use std::process::ExitCode;
+
+use inferometer::{Harness, Load, Scenario, Slo};
+
+fn main() -> ExitCode {
+    let mut harness = Harness::from_env();
+    harness.group("chat").scenario(
+        Scenario::new("short")
+            .input(512)
+            .output(128)
+            .sweep(Load::concurrency, [1, 4, 16, 64])
+            .goodput(Slo::new().ttft_ms(200.0).tpot_ms(30.0)),
+    );
+    inferometer::bench_main([harness])
+}

@@ -1,0 +1,102 @@
+//! The bench entry: what `cargo bench` runs, with libtest's and criterion's flags understood.
+
+use std::process::ExitCode;
+
+use clap::{Args, Parser};
+
+use super::args::RunArgs;
+use super::run;
+use crate::compare::gate;
+use crate::error::Result;
+use crate::harness::{Action, Harness, Selection};
+use crate::store::files;
+
+/// A bench of inferometer: scenario groups against a server, or against the embedded simulator.
+#[derive(Debug, Parser)]
+#[command(name = "bench", version, max_term_width = 100)]
+struct BenchCli {
+    /// Regular expressions on the whole id; several: any of them
+    #[arg(value_name = "FILTER")]
+    filters: Vec<String>,
+    /// The filters are whole ids
+    #[arg(long)]
+    exact: bool,
+    /// List the load points
+    #[arg(long)]
+    list: bool,
+    /// Format of `--list`
+    #[arg(long, value_name = "pretty|terse", default_value = "pretty")]
+    format: run::ListFormatArg,
+    /// Send one request per load point, to see that everything works
+    #[arg(long)]
+    test: bool,
+    #[command(flatten)]
+    run: RunArgs,
+    #[command(flatten)]
+    ignored: LibtestArgs,
+}
+
+/// Flags that cargo and libtest users pass, without a meaning here.
+#[derive(Debug, Args)]
+struct LibtestArgs {
+    #[arg(long, hide = true)]
+    bench: bool,
+    #[arg(long, hide = true)]
+    nocapture: bool,
+    #[arg(long, hide = true)]
+    no_capture: bool,
+    #[arg(long, hide = true)]
+    show_output: bool,
+    #[arg(long, hide = true)]
+    ignored: bool,
+    #[arg(long, hide = true)]
+    include_ignored: bool,
+    #[arg(long, hide = true, value_name = "N")]
+    test_threads: Option<usize>,
+    #[arg(long, hide = true, value_name = "WHEN")]
+    color: Option<String>,
+    #[arg(long, hide = true)]
+    noplot: bool,
+}
+
+impl Harness {
+    /// A harness configured from the command line and the environment, as `cargo bench` passes
+    /// them. With no server given it runs the embedded simulator.
+    ///
+    /// Like criterion's, it ends the process where the flags ask for help or are wrong.
+    #[must_use]
+    #[allow(clippy::disallowed_methods)] // a bench file has no place to report a wrong flag
+    pub fn from_env() -> Self {
+        let parsed = match BenchCli::try_parse() {
+            Ok(cli) => cli.harness(),
+            Err(error) => {
+                let _ = error.print();
+                std::process::exit(if error.use_stderr() { i32::from(gate::USAGE) } else { 0 });
+            }
+        };
+        parsed.unwrap_or_else(|error| {
+            let _ = crate::report::terminal::print_message(&format!("{}\n", error.render()));
+            std::process::exit(i32::from(gate::exit_code(error.kind())))
+        })
+    }
+}
+
+impl BenchCli {
+    fn harness(self) -> Result<Harness> {
+        let mut settings = self.run.settings(&|path| files::read_text(path))?;
+        if self.test {
+            run::shrink_to_test(&mut settings);
+        }
+        let action = if self.list { Action::List(self.format.into()) } else { Action::Run };
+        Ok(Harness::new(settings)
+            .with_selection(Selection { filters: self.filters, exact: self.exact })
+            .with_surface(self.run.output.surface(action)))
+    }
+}
+
+/// Runs harnesses, as [`scenario_main!`](crate::scenario_main) does: their groups make one run,
+/// so their settings must agree. Returns the exit code of the gate.
+#[must_use]
+pub fn bench_main(harnesses: impl IntoIterator<Item = Harness>) -> ExitCode {
+    super::finish(Harness::merged(harnesses).and_then(run::drive))
+}

@@ -1,0 +1,257 @@
+//! `run`, `preflight`, `plan` and `list`: the commands that take scenarios and a server.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::args::RunArgs;
+use crate::compare::gate;
+use crate::drive::{Interrupt, Urgency, raise_on_signals};
+use crate::error::{Error, ErrorKind, Result};
+use crate::harness::{Action, Conclusion, Detail, Harness, OutputFormat, Selection, Surface};
+use crate::plan::ListFormat;
+use crate::report::progress::{self, Reporter, Silent, Stream};
+use crate::report::terminal::{self, Color};
+use crate::report;
+use crate::scenario::{Load, Scenario, ScenarioGroup, Slo, file};
+use crate::settings::Settings;
+use crate::store::files;
+
+/// The loads where none are given: the ones people loop over by hand.
+const DEFAULT_CONCURRENCY: [u32; 5] = [1, 4, 16, 64, 128];
+/// The simulator's: a run of them takes under a minute.
+const SIMULATED_CONCURRENCY: [u32; 4] = [1, 4, 16, 64];
+/// The lengths where none are given: a chat turn.
+const DEFAULT_INPUT_LEN: u32 = 512;
+const DEFAULT_OUTPUT_LEN: u32 = 128;
+/// The group of scenarios made from flags.
+const FLAG_GROUP: &str = "run";
+
+/// Scenarios from a file or from flags, and a server.
+#[derive(Debug, Args)]
+pub(super) struct RunCommand {
+    /// Scenarios in TOML; without it they are made from the flags
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Regular expression on the whole id of a load point; repeatable
+    #[arg(long = "filter", value_name = "REGEX")]
+    filters: Vec<String>,
+    /// The filters are whole ids
+    #[arg(long)]
+    exact: bool,
+    /// Format of `list`
+    #[arg(long, value_enum, default_value = "pretty", hide = true)]
+    format: ListFormatArg,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+/// libtest's words for `--list`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum ListFormatArg {
+    /// With a count at the end
+    #[default]
+    Pretty,
+    /// `id: benchmark`, for tools
+    Terse,
+}
+
+impl From<ListFormatArg> for ListFormat {
+    fn from(arg: ListFormatArg) -> Self {
+        match arg {
+            ListFormatArg::Pretty => Self::Pretty,
+            ListFormatArg::Terse => Self::Terse,
+        }
+    }
+}
+
+impl RunCommand {
+    fn harness(&self) -> Result<Harness> {
+        let read = |path: &std::path::Path| files::read_text(path);
+        let mut settings = self.run.settings(&read)?;
+        let mut groups = Vec::new();
+        if let Some(path) = &self.file {
+            let parsed = file::parse(&read(path)?, &path.display().to_string())?;
+            let names_a_server = parsed.server.as_ref().is_some_and(|s| s.target.is_some());
+            if settings.is_simulated() && names_a_server && self.run.server.simulate.is_none() {
+                settings = Settings::for_url("");
+            }
+            // Flags come after the file, and win.
+            parsed.apply(&mut settings);
+            self.run.apply(&mut settings, &read)?;
+            groups = parsed.groups;
+        }
+        if groups.is_empty() {
+            groups.push(self.group_from_flags(&settings)?);
+        }
+        let mut harness = Harness::new(settings)
+            .with_selection(Selection { filters: self.filters.clone(), exact: self.exact })
+            .with_surface(self.run.output.surface(Action::Run));
+        harness.groups(groups);
+        Ok(harness)
+    }
+
+    /// One scenario per pair of lengths: `run/512x128/c16`.
+    fn group_from_flags(&self, settings: &Settings) -> Result<ScenarioGroup> {
+        let load = &self.run.load;
+        let or = |given: &[u32], default| if given.is_empty() { vec![default] } else { given.to_vec() };
+        let loads = loads(load, settings)?;
+        let slo = slo(&load.goodput)?;
+        let mut group = ScenarioGroup::new(FLAG_GROUP);
+        let outputs = or(&load.random_output_len, DEFAULT_OUTPUT_LEN);
+        if let Some(path) = &load.prompts {
+            for output in outputs {
+                let mut scenario = Scenario::new(format!("prompts-{output}")).output(output);
+                scenario = scenario.prompts_from(path.clone());
+                scenario.loads.clone_from(&loads);
+                scenario.slo = slo;
+                group.scenario(scenario);
+            }
+            return Ok(group);
+        }
+        for input in or(&load.random_input_len, DEFAULT_INPUT_LEN) {
+            for output in &outputs {
+                let name = format!("{input}x{output}");
+                let mut scenario = Scenario::new(name).input(input).output(*output);
+                scenario.loads.clone_from(&loads);
+                scenario.slo = slo;
+                group.scenario(scenario);
+            }
+        }
+        Ok(group)
+    }
+
+    pub(super) fn run(&self) -> Result<u8> {
+        drive(self.harness()?)
+    }
+
+    pub(super) fn preflight(&self) -> Result<u8> {
+        let harness = self.harness()?;
+        let mut reporter = reporter(harness.surface());
+        runtime()?.block_on(harness.preflight(&mut *reporter))?;
+        Ok(gate::FINE)
+    }
+
+    pub(super) fn plan(&self) -> Result<u8> {
+        terminal::print(&self.harness()?.plan()?.describe(terminal::width()))?;
+        Ok(gate::FINE)
+    }
+
+    pub(super) fn list(&self) -> Result<u8> {
+        terminal::print(&self.harness()?.list(self.format.into())?)?;
+        Ok(gate::FINE)
+    }
+}
+
+/// Runs a harness and shows what came of it; returns the gate's exit code.
+pub(super) fn drive(harness: Harness) -> Result<u8> {
+    let surface = harness.surface();
+    if let Action::List(format) = surface.action {
+        terminal::print(&harness.list(format)?)?;
+        return Ok(gate::FINE);
+    }
+    let mut reporter = reporter(surface);
+    let interrupt = Interrupt::new();
+    let runtime = runtime()?;
+    let conclusion = runtime.block_on(async {
+        raise_on_signals(&interrupt)?;
+        harness.run(&mut *reporter, &interrupt).await
+    })?;
+    drop(reporter);
+    let code = present(&conclusion, surface)?;
+    Ok(if interrupt.urgency() == Urgency::None { code } else { gate::INTERRUPTED })
+}
+
+/// Who tells of the run: nobody where only the result is wanted; on stderr where stdout carries it.
+fn reporter(surface: Surface) -> Box<dyn Reporter> {
+    match (surface.detail, surface.format) {
+        (Detail::Quiet, _) => Box::new(Silent),
+        (_, OutputFormat::Terminal) => Box::new(progress::Terminal::new(Stream::Stdout)),
+        _ => Box::new(progress::Terminal::new(Stream::Stderr)),
+    }
+}
+
+/// Shows a report on stdout, in the format asked for.
+pub(super) fn present(conclusion: &Conclusion, surface: Surface) -> Result<u8> {
+    match surface.format {
+        OutputFormat::Json => terminal::print(&report::json::render(&conclusion.report)?)?,
+        OutputFormat::Markdown => terminal::print(&report::markdown::render(&conclusion.report, None))?,
+        OutputFormat::Terminal => {
+            let color = Color::of(&std::io::stdout());
+            terminal::print(&terminal::render(&conclusion.report, terminal::width(), color))?;
+            for reason in &conclusion.gate.reasons {
+                terminal::print(&format!("gate: {reason}\n"))?;
+            }
+            terminal::print(&format!("report: {}\n", conclusion.page.display()))?;
+        }
+    }
+    Ok(conclusion.gate.exit_code)
+}
+
+/// The client's runtime: one thread reads streams, others build bodies and write files.
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|cause| {
+        Error::new(ErrorKind::Client, "no async runtime could be started").with_cause(cause)
+    })
+}
+
+fn loads(args: &super::args::LoadArgs, settings: &Settings) -> Result<Vec<Load>> {
+    if args.request_rate.is_empty() {
+        if args.burstiness.is_some() {
+            return Err(Error::usage("`--burstiness` shapes arrivals, but there are none")
+                .with_hint("add `--request-rate`"));
+        }
+        let given = &args.max_concurrency[..];
+        let sweep = match (given.is_empty(), settings.is_simulated()) {
+            (false, _) => given,
+            (true, true) => &SIMULATED_CONCURRENCY[..],
+            (true, false) => &DEFAULT_CONCURRENCY[..],
+        };
+        return Ok(sweep.iter().map(|n| Load::concurrency(*n)).collect());
+    }
+    let cap = match args.max_concurrency[..] {
+        [] => None,
+        [cap] => Some(cap),
+        _ => {
+            return Err(Error::usage("several values of `--max-concurrency` beside `--request-rate`")
+                .with_hint("beside a rate it is a cap on requests in flight: give one value"));
+        }
+    };
+    let rate = |per_s: &f64| {
+        let mut rate = Load::request_rate(*per_s);
+        rate.burstiness = args.burstiness.unwrap_or(rate.burstiness);
+        rate.max_concurrency = cap;
+        rate.into()
+    };
+    Ok(args.request_rate.iter().map(rate).collect())
+}
+
+/// `ttft:200 tpot:30 e2el:5000`, in ms, as vLLM's `--goodput`.
+fn slo(limits: &[String]) -> Result<Option<Slo>> {
+    let mut slo = Slo::default();
+    for limit in limits {
+        let bad = || {
+            Error::usage(format!("`{limit}` is not a limit of goodput"))
+                .with_hint("write `ttft:200`, `tpot:30` or `e2el:5000`, in ms")
+        };
+        let (metric, ms) = limit.split_once(':').ok_or_else(bad)?;
+        let ms: f64 = ms.parse().ok().filter(|ms: &f64| ms.is_finite() && *ms > 0.0).ok_or_else(bad)?;
+        match metric {
+            "ttft" => slo.ttft_ms = Some(ms),
+            "tpot" => slo.tpot_ms = Some(ms),
+            "e2el" | "e2e" => slo.e2el_ms = Some(ms),
+            _ => return Err(bad()),
+        }
+    }
+    Ok((!limits.is_empty()).then_some(slo))
+}
+
+/// One short pass of everything, to see that it works: `--test`.
+pub(super) fn shrink_to_test(settings: &mut Settings) {
+    settings.num_prompts = Some(1);
+    settings.starts = 1;
+    settings.rounds = 1;
+    settings.skip.reference = true;
+    settings.skip.warm_up = true;
+    settings.cool_down = std::time::Duration::ZERO;
+}

@@ -1,0 +1,450 @@
+//! The acceptance table: how often the decision is right, beside the published figures.
+//!
+//! The rows are those of the statistics page (D.12) that need no requests.
+
+use std::ops::RangeInclusive;
+
+use rand::rngs::ChaCha8Rng;
+use rand_distr::{Beta, Binomial, Distribution};
+
+use crate::metric::Measure;
+use crate::rng::Seed;
+use crate::stats::crossover::{Bounds, Crossover, Curve, Steadiness};
+use crate::stats::distribution::normal_quantile;
+use crate::stats::proportion::Count;
+use crate::stats::starts::pooled_quantile;
+
+use super::cell::Cell;
+use super::decide::{ErrorTerm, Options, decide};
+use super::decision::{Decision, Deviation, Flag};
+use super::failures::{FailureCounts, FailureFlag, FailureOptions, judge};
+use super::looks::{Looks, Step};
+use super::verdict::Verdict;
+use super::world::{Effect, Starts, World, normal};
+
+/// What is counted in a report: how often it happened, of how often it could have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// Reports in which any test found a change.
+    AnyFlag,
+    /// Reports that fail a gate.
+    GateFails,
+    /// Reports in which TPOT of the first load point is found to be worse.
+    FirstFound,
+    /// Cells with p < 0.05.
+    Below5Percent,
+    /// TPOT cells that are "unchanged".
+    UnchangedTpot,
+    /// Reports in which a load point deviates from the others.
+    AnyDeviation,
+}
+
+impl Counted {
+    fn of(self, decision: &Decision) -> (u32, u32) {
+        let tpot = || decision.cells.iter().filter(|cell| cell.measure == Measure::TPOT_MEAN);
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        match self {
+            Self::AnyFlag => (decision.changed().into(), 1),
+            Self::GateFails => (decision.regressed().into(), 1),
+            Self::FirstFound => {
+                let found = tpot().next().is_some_and(|cell| cell.verdict == Verdict::Regressed);
+                (found.into(), 1)
+            }
+            Self::Below5Percent => {
+                let tests: Vec<f64> =
+                    decision.cells.iter().filter_map(|cell| Some(cell.test?.p)).collect();
+                let below = tests.iter().filter(|p| **p < 0.05).count();
+                (count(below), count(tests.len()))
+            }
+            Self::UnchangedTpot => {
+                let unchanged = tpot().filter(|cell| cell.verdict == Verdict::Unchanged).count();
+                (count(unchanged), count(tpot().count()))
+            }
+            Self::AnyDeviation => {
+                let deviates = |d: Deviation| d.flag != Flag::None;
+                (decision.cells.iter().any(|cell| cell.deviation.is_some_and(deviates)).into(), 1)
+            }
+        }
+    }
+}
+
+/// The share of what is counted over many reports.
+#[must_use]
+pub fn share(world: &World, trial: &Trial, reports: u32, seed: Seed) -> f64 {
+    shares(world, trial, [trial.counted], reports, seed)[0]
+}
+
+/// The shares of several things, counted in the same reports.
+#[must_use]
+pub fn shares<const N: usize>(
+    world: &World,
+    trial: &Trial,
+    counted: [Counted; N],
+    reports: u32,
+    seed: Seed,
+) -> [f64; N] {
+    let mut hits = [0_u32; N];
+    let mut of = [0_u32; N];
+    for report in 0..reports {
+        let cells = world.report(trial.starts, trial.effect, seed.nth(report.into()));
+        let decision = decide(&cells, &trial.options);
+        for (i, counted) in counted.into_iter().enumerate() {
+            let (hit, possible) = counted.of(&decision);
+            hits[i] += hit;
+            of[i] += possible;
+        }
+    }
+    std::array::from_fn(|i| f64::from(hits[i]) / f64::from(of[i].max(1)))
+}
+
+/// One way to make reports and to count in them.
+#[derive(Debug, Clone, Copy)]
+pub struct Trial {
+    /// How many starts.
+    pub starts: Starts,
+    /// The truth.
+    pub effect: Effect,
+    /// What is counted.
+    pub counted: Counted,
+    /// How it is decided.
+    pub options: Options,
+}
+
+impl Trial {
+    /// The default way to decide, in blocks.
+    #[must_use]
+    pub fn paired(blocks: usize, effect: Effect, counted: Counted) -> Self {
+        Self { starts: Starts::blocks(blocks), effect, counted, options: Options::default() }
+    }
+}
+
+/// A row of the acceptance table.
+#[derive(Debug, Clone)]
+pub struct Figure {
+    /// What was counted.
+    pub name: &'static str,
+    /// The figure of the statistics page.
+    pub published: &'static str,
+    /// What is accepted.
+    pub accepted: RangeInclusive<f64>,
+    /// What came out.
+    pub ours: f64,
+}
+
+impl Figure {
+    /// Whether it is accepted.
+    #[must_use]
+    pub fn is_accepted(&self) -> bool {
+        self.accepted.contains(&self.ours)
+    }
+}
+
+/// What a row asks for.
+struct Row {
+    name: &'static str,
+    published: &'static str,
+    accepted: RangeInclusive<f64>,
+    world: World,
+    trial: Trial,
+}
+
+const SAME: Effect = Effect::Everywhere(0.0);
+
+fn wide() -> World {
+    World::simulated(20)
+}
+
+/// Rows of a server against itself.
+fn unchanged_rows() -> Vec<Row> {
+    use Counted::{AnyFlag, Below5Percent, GateFails, UnchangedTpot};
+    let row = |name, published, most, world, blocks, counted| {
+        let trial = Trial::paired(blocks, SAME, counted);
+        Row { name, published, accepted: 0.0..=most, world, trial }
+    };
+    let doubled = wide().with_doubled_start_spread();
+    vec![
+        row("A/A any flag, 20x4, M = 5", ".17 %", 0.01, wide(), 5, AnyFlag),
+        row("A/A any flag, 20x4, M = 8", ".33 %", 0.01, wide(), 8, AnyFlag),
+        row("A/A any flag, 20x4, M = 12", ".17 %", 0.01, wide(), 12, AnyFlag),
+        row("A/A gate fails, M = 5", "0 %", 0.01, wide(), 5, GateFails),
+        row("A/A gate fails, M = 8", ".25 %", 0.01, wide(), 8, GateFails),
+        row("A/A gate fails, M = 12", "0 %", 0.01, wide(), 12, GateFails),
+        row("A/A any flag, 6x4, M = 8", ".25 %", 0.01, World::simulated(6), 8, AnyFlag),
+        row("A/A any flag, start sd 2 %, M = 8", ".75 %", 0.02, doubled, 8, AnyFlag),
+        Row {
+            accepted: 0.035..=0.065,
+            ..row("A/A cells with p < .05", "4-6 %", 1.0, wide(), 8, Below5Percent)
+        },
+        Row {
+            accepted: 0.80..=0.93,
+            ..row("unchanged TPOT, A/A, M = 12", ".87", 1.0, wide(), 12, UnchangedTpot)
+        },
+    ]
+}
+
+/// Rows of a slower server.
+fn slower_rows() -> Vec<Row> {
+    use Counted::{FirstFound, GateFails, UnchangedTpot};
+    use Effect::{Everywhere, OneScenario};
+    let row = |name, published, least, blocks, effect, counted| {
+        let trial = Trial::paired(blocks, effect, counted);
+        Row { name, published, accepted: least..=1.0, world: wide(), trial }
+    };
+    vec![
+        row("gate, +3 % all, M = 10", ".94", 0.88, 10, Everywhere(0.03), GateFails),
+        row("gate, +3 % all, M = 12", ".99", 0.95, 12, Everywhere(0.03), GateFails),
+        row("gate, +5 % all, M = 6", ".97", 0.92, 6, Everywhere(0.05), GateFails),
+        row("gate, +5 % all, M = 8", "1.0", 0.98, 8, Everywhere(0.05), GateFails),
+        row("one scenario +5 %, M = 8", ".97", 0.92, 8, OneScenario(0.05), FirstFound),
+        row("one scenario +3 %, M = 12", ".95", 0.90, 12, OneScenario(0.03), FirstFound),
+        row("gate, +10 % all, M = 5", "1.0", 0.98, 5, Everywhere(0.10), GateFails),
+        Row {
+            accepted: 0.0..=0.06,
+            ..row(
+                "wrong unchanged at the margin",
+                "3.2-3.9 %",
+                0.0,
+                8,
+                Everywhere(0.02),
+                UnchangedTpot,
+            )
+        },
+    ]
+}
+
+/// Rows of sides that were measured on different days.
+fn day_rows() -> Vec<Row> {
+    use Counted::{AnyDeviation, AnyFlag, GateFails};
+    let row = |name, published, accepted, blocks, effect, counted| {
+        let world = World { day_sd: 0.005, ..wide() };
+        Row { name, published, accepted, world, trial: Trial::paired(blocks, effect, counted) }
+    };
+    let calibrated = |row: Row| {
+        let error_term = ErrorTerm::PairedAcrossDays { day_sd: 0.005 };
+        let options = Options { error_term, ..Options::default() };
+        Row { trial: Trial { options, ..row.trial }, ..row }
+    };
+    let slower = Effect::Everywhere(0.10);
+    vec![
+        row("day sd .5 %: deviation flags, M = 12", "0", 0.0..=0.005, 12, SAME, AnyDeviation),
+        calibrated(row("day sd .5 % known: any flag, M = 8", "0", 0.0..=0.01, 8, SAME, AnyFlag)),
+        calibrated(row(
+            "day sd .5 % known: +10 % all, M = 8",
+            "1.0",
+            0.98..=1.0,
+            8,
+            slower,
+            GateFails,
+        )),
+    ]
+}
+
+/// The acceptance table (D.12): every row that needs only values of starts.
+#[must_use]
+pub fn table(reports: u32, seed: Seed) -> Vec<Figure> {
+    let rows = unchanged_rows().into_iter().chain(slower_rows()).chain(day_rows());
+    let mut figures: Vec<Figure> = rows
+        .map(|row| {
+            let Row { name, published, accepted, world, trial } = row;
+            let ours = share(&world, &trial, reports, seed.named(name));
+            Figure { name, published, accepted, ours }
+        })
+        .collect();
+    figures.extend(look_figures(reports, seed.named("looks")));
+    figures.extend(failure_figures(reports, seed.named("failures")));
+    figures.extend(coverage_figures(reports, seed.named("coverage")));
+    figures
+}
+
+/// Looks at 5, 8 and 12 blocks with a third of the error each.
+fn look_figures(reports: u32, seed: Seed) -> Vec<Figure> {
+    let world = World::simulated(20);
+    let looks = [5, 8, 12];
+    let figure = |name, published, accepted, ours| Figure { name, published, accepted, ours };
+    let unchanged = run_looks(&world, &looks, Effect::Everywhere(0.0), reports, seed.named("same"));
+    let slower = run_looks(&world, &looks, Effect::Everywhere(0.03), reports, seed.named("slower"));
+    vec![
+        figure("looks 5, 8, 12: A/A any flag", ".17 %", 0.0..=0.01, unchanged.changed),
+        figure("looks 5, 8, 12: +3 % all found", ".96", 0.90..=1.0, slower.changed),
+        figure("looks 5, 8, 12: +3 % all, mean blocks", "8.4", 5.0..=9.5, slower.mean_blocks),
+    ]
+}
+
+struct LookShares {
+    changed: f64,
+    mean_blocks: f64,
+}
+
+fn run_looks(world: &World, at: &[u32], effect: Effect, reports: u32, seed: Seed) -> LookShares {
+    let looks = Looks::at(at).unwrap_or_else(|| Looks::once(8));
+    let options = Options { looks: looks.count(), ..Options::default() };
+    let (mut changed, mut blocks_taken) = (0_u32, 0_u32);
+    for report in 0..reports {
+        let starts = Starts::blocks(looks.most_blocks() as usize);
+        let cells = world.report(starts, effect, seed.nth(report.into()));
+        for blocks in at {
+            let decision = decide(&first_blocks(&cells, *blocks as usize), &options);
+            if looks.after(*blocks, &decision) == Step::Stop {
+                changed += u32::from(decision.changed());
+                blocks_taken += blocks;
+                break;
+            }
+        }
+    }
+    let reports = f64::from(reports.max(1));
+    LookShares {
+        changed: f64::from(changed) / reports,
+        mean_blocks: f64::from(blocks_taken) / reports,
+    }
+}
+
+fn first_blocks(cells: &[Cell], blocks: usize) -> Vec<Cell> {
+    let first = |values: &[Option<f64>]| values.iter().take(blocks).copied().collect();
+    cells
+        .iter()
+        .map(|cell| Cell { base: first(&cell.base), new: first(&cell.new), ..cell.clone() })
+        .collect()
+}
+
+/// The failures of a made-up side.
+struct Failing {
+    /// The true rate.
+    rate: f64,
+    /// The correlation of failures within a start: 0 for independent requests.
+    correlation: f64,
+    /// How many starts of 128 requests.
+    starts: usize,
+}
+
+impl Failing {
+    fn counts(&self, rng: &mut ChaCha8Rng) -> Vec<Count> {
+        const TRIALS: u64 = 128;
+        // Bursts: each start draws its rate from a beta distribution with a + b = 1 / rho − 1.
+        let size = 1.0 / self.correlation - 1.0;
+        let rates = Beta::new(self.rate * size, (1.0 - self.rate) * size).ok();
+        let mut one = || {
+            let rate = match (&rates, self.correlation > 0.0 && self.rate > 0.0) {
+                (Some(rates), true) => rates.sample(rng),
+                _ => self.rate,
+            };
+            let hits = Binomial::new(TRIALS, rate).map_or(0, |failures| failures.sample(rng));
+            Count { hits, trials: TRIALS }
+        };
+        (0..self.starts).map(|_| one()).collect()
+    }
+}
+
+/// Failures. The page names a correlation only for the server against itself; the published power
+/// is that of independent failures (with a correlation of 0.01 it is 0.73).
+fn failure_figures(reports: u32, seed: Seed) -> Vec<Figure> {
+    let share = |base: &Failing, new: &Failing, options: FailureOptions, seed: Seed| {
+        let regressed = |report: u32| {
+            let mut rng = seed.nth(report.into()).rng();
+            let (base, new) = (base.counts(&mut rng), new.counts(&mut rng));
+            let point = FailureCounts { scenario: 0, base, new };
+            judge(&[point], &options).iter().any(|result| result.flag == FailureFlag::Regressed)
+        };
+        let found = (0..reports).filter(|report| regressed(*report)).count();
+        found as f64 / f64::from(reports.max(1))
+    };
+    let bursts = Failing { rate: 0.01, correlation: 0.01, starts: 12 };
+    let none = Failing { rate: 0.0, correlation: 0.0, starts: 20 };
+    let some = Failing { rate: 0.01, correlation: 0.0, starts: 20 };
+    // The bare test, without the floor that would hide its level.
+    let bare = FailureOptions { floor: 0.0, ..FailureOptions::default() };
+    let strict = FailureOptions { alpha: 0.001, ..FailureOptions::default() };
+    vec![
+        Figure {
+            name: "errors, A/A 1 %, rho .01, alpha .01",
+            published: ".011",
+            accepted: 0.0..=0.02,
+            ours: share(&bursts, &bursts, bare, seed.named("same")),
+        },
+        Figure {
+            name: "errors, 0 to 1 %, N = 2560, alpha .001",
+            published: ".996",
+            accepted: 0.97..=1.0,
+            ours: share(&none, &some, strict, seed.named("more")),
+        },
+    ]
+}
+
+/// Rows whose published figures come from simulated requests. Ours come from Gaussian stand-ins, so
+/// they test the intervals, not the simulator.
+fn coverage_figures(reports: u32, seed: Seed) -> Vec<Figure> {
+    let accepted = 0.91..=0.995;
+    let hulls = hull_coverage(reports, seed.named("hull"));
+    let names = ["hull CI of p50, M = 10, N = 512", "hull CI of p90", "hull CI of p99"];
+    let published = [".96-.98", ".93-.97", ".96-.98"];
+    let figure =
+        |name, published, ours| Figure { name, published, accepted: accepted.clone(), ours };
+    let mut figures: Vec<Figure> =
+        (0..3).map(|i| figure(names[i], published[i], hulls[i])).collect();
+    let crossover = crossover_coverage(reports, seed.named("crossover"));
+    figures.push(figure("crossover jackknife-t coverage, M = 5", ".96-.97", crossover));
+    figures
+}
+
+/// How often the hull holds the true p50, p90 and p99: ten starts of 512 log-normal latencies,
+/// which differ by 1 % between starts and are correlated by 0.5 from one request to the next.
+fn hull_coverage(reports: u32, seed: Seed) -> [f64; 3] {
+    const START_SD: f64 = 0.01;
+    const REQUEST_SD: f64 = 0.5;
+    const LAG1: f64 = 0.5;
+    let total_sd = START_SD.hypot(REQUEST_SD);
+    let mut covered = [0_u32; 3];
+    for report in 0..reports {
+        let mut rng = seed.nth(report.into()).rng();
+        let mut start = || -> Vec<f64> {
+            let offset = START_SD * normal(&mut rng);
+            let mut state = normal(&mut rng);
+            let mut request = || {
+                state = LAG1 * state + (1.0 - LAG1 * LAG1).sqrt() * normal(&mut rng);
+                (offset + REQUEST_SD * state).exp()
+            };
+            (0..512).map(|_| request()).collect()
+        };
+        let starts: Vec<Vec<f64>> = (0..10).map(|_| start()).collect();
+        let views: Vec<&[f64]> = starts.iter().map(Vec::as_slice).collect();
+        for (covered, q) in covered.iter_mut().zip([0.5, 0.9, 0.99]) {
+            let truth = (total_sd * normal_quantile(q)).exp();
+            let holds = pooled_quantile(&views, q, 0.95)
+                .is_some_and(|found| (found.hull.low..=found.hull.high).contains(&truth));
+            *covered += u32::from(holds);
+        }
+    }
+    covered.map(|covered| f64::from(covered) / f64::from(reports.max(1)))
+}
+
+/// How often the interval of the crossover holds the true one, with five starts whose latencies
+/// differ by 2 % each and 5 % in common.
+fn crossover_coverage(reports: u32, seed: Seed) -> f64 {
+    const LOAD: [f64; 5] = [1.0, 4.0, 16.0, 64.0, 128.0];
+    const LATENCY: [f64; 5] = [10.0, 12.0, 20.0, 300.0, 900.0];
+    const QPS: [f64; 5] = [1.0, 3.9, 14.0, 30.0, 33.0];
+    let truth = crossover_of(&LOAD, &[LATENCY.to_vec()], &[QPS.to_vec()]);
+    let Some((truth, _)) = truth else { return 0.0 };
+    let covers = |report: u32| {
+        let mut rng = seed.nth(report.into()).rng();
+        let mut noisy = |row: &[f64; 5]| -> Vec<f64> {
+            let common = 0.05 * normal(&mut rng);
+            row.iter().map(|v| v * (common + 0.02 * normal(&mut rng)).exp()).collect()
+        };
+        let latency: Vec<Vec<f64>> = (0..5).map(|_| noisy(&LATENCY)).collect();
+        let qps: Vec<Vec<f64>> = (0..5).map(|_| noisy(&QPS)).collect();
+        match crossover_of(&LOAD, &latency, &qps) {
+            Some((_, Bounds::Within(interval))) => (interval.low..=interval.high).contains(&truth),
+            _ => false,
+        }
+    };
+    (0..reports).filter(|report| covers(*report)).count() as f64 / f64::from(reports.max(1))
+}
+
+fn crossover_of(load: &[f64], latency: &[Vec<f64>], qps: &[Vec<f64>]) -> Option<(f64, Bounds)> {
+    let steadiness = vec![Steadiness::Steady; load.len()];
+    let curve = Curve { load, latency, throughput: qps, steadiness: &steadiness };
+    match curve.crossover()? {
+        Crossover::At(located) => Some((located.load, located.bounds)),
+        _ => None,
+    }
+}

@@ -1,0 +1,209 @@
+//! What a decision says: results by cell and by metric.
+
+use crate::metric::{Better, Measure};
+use crate::stats::Interval;
+use crate::stats::planning::{MAX_BLOCKS, Plan, detectable_effect};
+use crate::stats::t_test::Estimate;
+
+use super::cell::Role;
+use super::verdict::Verdict;
+
+/// Why a cell has no better verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// One side has no values.
+    NoValues,
+    /// All differences are the same and not zero.
+    NoVariation,
+    /// Too few valid blocks.
+    TooFewBlocks {
+        /// How many there are.
+        have: usize,
+        /// How many it takes.
+        need: usize,
+    },
+    /// The mode carries no verdict.
+    AdviceOnly,
+    /// The data do not decide it.
+    Undecided,
+}
+
+impl Reason {
+    /// The words, for people.
+    #[must_use]
+    pub fn text(self) -> String {
+        match self {
+            Self::NoValues => "one side has no values".into(),
+            Self::NoVariation => "no variation between restarts".into(),
+            Self::TooFewBlocks { have, need } => {
+                format!("{have} valid restarts, {need} are needed")
+            }
+            Self::AdviceOnly => "without restarts a change is advice, not a verdict".into(),
+            Self::Undecided => String::new(),
+        }
+    }
+}
+
+/// A change found by one of the tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flag {
+    /// None found.
+    None,
+    /// Better.
+    Improved,
+    /// Worse.
+    Regressed,
+}
+
+/// A load point against the median of the others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Deviation {
+    /// The mean difference of its log change from the median of all; + is worse.
+    pub mean: f64,
+    /// Holm's p-value over all deviations.
+    pub p_holm: f64,
+    /// What it found.
+    pub flag: Flag,
+}
+
+/// What is known of one cell. Changes are logs with + as worse; see [`CellResult::change`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct CellResult {
+    /// The cell's load point.
+    pub scenario: usize,
+    /// The cell's number.
+    pub measure: Measure,
+    /// Whether it can fail a gate.
+    pub role: Role,
+    /// The cell's floor.
+    pub floor: f64,
+    /// The verdict, of its own test or of its deviation.
+    pub verdict: Verdict,
+    /// What its own test found.
+    pub own: Flag,
+    /// Why it is no better one.
+    pub reason: Option<Reason>,
+    /// Valid blocks (paired), else starts of the base.
+    pub blocks: usize,
+    /// The mean log change; missing where one side has no values.
+    pub mean: Option<f64>,
+    /// The test, where there is one.
+    pub test: Option<Test>,
+    /// Against the median of the other load points.
+    pub deviation: Option<Deviation>,
+}
+
+/// The figures of a test.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Test {
+    /// Mean, standard error and degrees of freedom.
+    pub estimate: Estimate,
+    /// 95 % interval of the mean, unadjusted.
+    pub ci95: Interval,
+    /// 90 % interval: the one of the equivalence test.
+    pub ci90: Interval,
+    /// Two-sided p-value.
+    pub p: f64,
+    /// Holm's over the gated cells; Benjamini–Hochberg's over the observed ones.
+    pub p_adjusted: f64,
+    /// The change that would have been found with 95 %, as a ratio minus one.
+    pub detectable: f64,
+    /// The spread of one block: standard error × √blocks, without the spread between days.
+    pub(super) block_sd: f64,
+    pub(super) day_variance: f64,
+    pub(super) alpha: f64,
+    pub(super) cells: usize,
+}
+
+/// The mean over the load points of one metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SuiteResult {
+    /// Which number.
+    pub measure: Measure,
+    /// How many load points.
+    pub scenarios: usize,
+    /// Mean, standard error, degrees of freedom; + is worse.
+    pub estimate: Estimate,
+    /// 95 % interval of the mean.
+    pub ci95: Interval,
+    /// Holm's p-value over the metrics.
+    pub p_holm: f64,
+    /// What it found.
+    pub flag: Flag,
+}
+
+/// The whole decision.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Decision {
+    /// In the order of the input.
+    pub cells: Vec<CellResult>,
+    /// By metric, in the order of their first gated cell.
+    pub suite: Vec<SuiteResult>,
+    /// G: how many gated cells could be tested.
+    pub tested: usize,
+}
+
+impl Decision {
+    /// Whether anything gated got worse.
+    #[must_use]
+    pub fn regressed(&self) -> bool {
+        self.flags().any(|flag| flag == Flag::Regressed)
+    }
+
+    /// Whether anything gated changed.
+    #[must_use]
+    pub fn changed(&self) -> bool {
+        self.flags().any(|flag| flag != Flag::None)
+    }
+
+    fn flags(&self) -> impl Iterator<Item = Flag> {
+        let of_cells = self
+            .cells
+            .iter()
+            .filter(|cell| cell.role == Role::Gated)
+            .flat_map(|cell| [cell.own, cell.deviation.map_or(Flag::None, |it| it.flag)]);
+        of_cells.chain(self.suite.iter().map(|suite| suite.flag))
+    }
+}
+
+impl CellResult {
+    /// The change of the value itself, as a ratio minus one: + is more, better or worse.
+    #[must_use]
+    pub fn change(&self) -> Option<f64> {
+        self.mean.map(|mean| (self.sign() * mean).exp_m1())
+    }
+
+    /// The 95 % interval of [`Self::change`].
+    #[must_use]
+    pub fn change_ci95(&self) -> Option<Interval> {
+        let ci = self.test.as_ref()?.ci95;
+        let ends = [ci.low, ci.high].map(|end| (self.sign() * end).exp_m1());
+        Some(Interval { low: ends[0].min(ends[1]), high: ends[0].max(ends[1]) })
+    }
+
+    /// How many blocks find a change of one and a half times the floor with 95 % (3 % at a floor
+    /// of 2 %, the first column of D.9); a change of just the floor is found by half of all runs,
+    /// whatever their number. `None` where no sensible number does.
+    #[must_use]
+    pub fn blocks_needed(&self) -> Option<u32> {
+        let test = self.test.as_ref()?;
+        let effect = 1.5 * self.floor;
+        if test.day_variance > 0.0 {
+            // The spread between days does not shrink with more starts.
+            return (2..=MAX_BLOCKS).find(|blocks| {
+                let blocks = f64::from(*blocks);
+                let se = (test.block_sd.powi(2) / blocks + test.day_variance).sqrt();
+                detectable_effect(se, blocks - 1.0, test.alpha, test.cells) <= effect
+            });
+        }
+        let (alpha, cells) = (test.alpha, test.cells);
+        Plan { sd: test.block_sd, effect, floor: self.floor, alpha, cells }.blocks_needed()
+    }
+
+    fn sign(&self) -> f64 {
+        match self.measure.metric.better() {
+            Better::Lower => 1.0,
+            Better::Higher => -1.0,
+        }
+    }
+}

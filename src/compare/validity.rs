@@ -1,0 +1,140 @@
+//! Validity: whether the client or the load could have moved a figure (STATISTICS.md, D.8).
+
+use crate::metric::{Measure, Metric, Statistic};
+use crate::record::stored::{Health, RoundStatus};
+use crate::record::{Finding, Severity};
+use crate::scenario::{Load, LoadPoint};
+use crate::summary::measured::MeasuredStart;
+
+/// What a fault can have moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Every figure of the start.
+    All,
+    /// Latencies; the throughput stands (it is the capacity).
+    Latencies,
+}
+
+/// One fault of one start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fault {
+    /// What it can have moved.
+    pub reach: Reach,
+    /// What it is, for people and machines.
+    pub finding: Finding,
+}
+
+/// The largest share of a side's starts that may be invalid before a cell is (D.8).
+pub const INVALID_SHARE: f64 = 0.20;
+
+/// The faults of one start at one load point: those that could have moved a cell by more than half
+/// its floor. `idle_lag_ms` is this machine's own floor, from `selftest`.
+#[must_use]
+pub fn faults(start: &MeasuredStart, point: &LoadPoint, idle_lag_ms: f64) -> Vec<Fault> {
+    let mut found = Vec::new();
+    let ttft_p50 = start.summary.get(Measure::TTFT_P50).unwrap_or(0.0);
+    for health in &start.health {
+        client_faults(health, ttft_p50, idle_lag_ms, &mut found);
+        if let Load::Concurrency(concurrency) = point.load {
+            closed_loop_faults(health, f64::from(concurrency), &mut found);
+        }
+    }
+    match start.status {
+        RoundStatus::Saturated => found.push(Fault {
+            reach: Reach::Latencies,
+            finding: Finding::new(
+                "saturated",
+                Severity::Warning,
+                "the server could not keep up with the offered rate: its queue grows, so latencies depend on how long one looks",
+            ),
+        }),
+        RoundStatus::Overloaded | RoundStatus::Stopped => found.push(Fault {
+            reach: Reach::All,
+            finding: Finding::new(
+                "overloaded",
+                Severity::Warning,
+                "more than 5 % of the requests failed: latencies are of survivors",
+            ),
+        }),
+        RoundStatus::Interrupted => found.push(Fault {
+            reach: Reach::All,
+            finding: Finding::new("interrupted", Severity::Warning, "the round was interrupted"),
+        }),
+        RoundStatus::Complete => {}
+    }
+    found
+}
+
+fn client_faults(health: &Health, ttft_p50_ms: f64, idle_lag_ms: f64, found: &mut Vec<Fault>) {
+    // D.8: beyond the idle floor, more than 1 ms and more than half of TTFT's floor.
+    let limit_ms = f64::max(1.0, 0.5 * Measure::TTFT_P50.floor() * ttft_p50_ms) + idle_lag_ms;
+    let late = [
+        ("schedule_lag", "requests were sent late", health.schedule_lag_p99_ms),
+        ("loop_lag", "the client's event loop ran late", health.loop_lag_p99_ms),
+    ];
+    for (code, what, lag_ms) in late {
+        if let Some(lag_ms) = lag_ms.filter(|lag| *lag > limit_ms) {
+            let text = format!("{what}: p99 {lag_ms:.1} ms, limit {limit_ms:.1} ms");
+            found.push(Fault {
+                reach: Reach::Latencies,
+                finding: Finding::new(code, Severity::Invalid, text).with_mend(
+                    "give the client cores of its own, or lower the load; `inferometer selftest` says what this machine measures truly",
+                ),
+            });
+        }
+    }
+    if let Some(cpu) = health.client_cpu.filter(|cpu| *cpu > 0.80) {
+        let text = format!("the client used {:.0} % of its cores", cpu * 100.0);
+        found.push(Fault {
+            reach: Reach::All,
+            finding: Finding::new("client_cpu", Severity::Invalid, text)
+                .with_mend("run the client on another machine, or lower the load"),
+        });
+    }
+}
+
+fn closed_loop_faults(health: &Health, concurrency: f64, found: &mut Vec<Fault>) {
+    if let Some(in_flight) = health.in_flight_mean.filter(|n| *n < 0.98 * concurrency) {
+        let text = format!("{in_flight:.1} requests in flight on average, {concurrency} asked");
+        found.push(Fault {
+            reach: Reach::All,
+            finding: Finding::new("in_flight", Severity::Invalid, text)
+                .with_mend("the client could not refill its slots: lower the load"),
+        });
+    }
+}
+
+/// Little's law: what does no harm by itself, but is worth a sentence. Completions are whole
+/// requests, so a window of a few E2E is off by more than 5 % of the concurrency by chance.
+#[must_use]
+pub fn little(health: &Health, concurrency: f64) -> Option<Finding> {
+    let (in_flight, little) = (health.in_flight_mean?, health.little?);
+    let gap = (in_flight - little).abs();
+    (gap > 0.05 * concurrency && gap > 1.0).then(|| {
+        let text = format!(
+            "QPS × mean E2EL gives {little:.1} requests in flight, {in_flight:.1} were counted (Little's law)"
+        );
+        Finding::new("little", Severity::Note, text)
+            .with_mend("the load was not steady: measure longer with `--num-prompts`")
+    })
+}
+
+/// Successful requests a start needs before this number may be judged (D.8).
+#[must_use]
+pub fn least_requests(measure: Measure) -> u64 {
+    match measure.statistic {
+        Some(Statistic::P90 | Statistic::P95 | Statistic::P99) => 100,
+        _ => 30,
+    }
+}
+
+/// Whether a fault of this reach touches this number.
+#[must_use]
+pub fn touches(reach: Reach, measure: Measure) -> bool {
+    match reach {
+        Reach::All => true,
+        Reach::Latencies => {
+            measure.metric.is_distribution() || measure.metric == Metric::Goodput
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! One round: ramp, window, tail, drain.
+
+use std::sync::Arc;
+
+use super::aim::{Aim, Measure};
+use super::closed_loop::{ClosedGate, Feeds};
+use super::engine::{Counts, Ending, Engine, Landed, Setup};
+use super::feed::{Branch, Feed};
+use super::gate::Gate;
+use super::health::{Circumstances, health, is_saturated};
+use super::interrupt::Interrupt;
+use super::open_loop::{Cap, OpenGate};
+use super::pacer::{Pacer, Stretch};
+use super::tally::{Keep, Tally};
+use super::window::{Roll, Window, measured_arrivals};
+use super::{Progress, RoundJob, RoundOutcome, Wire, guard_for};
+use crate::clock::Clock;
+use crate::error::Result;
+use crate::plan::Schedule;
+use crate::record::request::Part;
+use crate::record::stored::RoundStatus;
+use crate::record::{Finding, Outcome, RequestIdent, RequestRecord, Severity};
+use crate::scenario::Load;
+use crate::scenario::load::RequestRate;
+use crate::settings::SlotStart;
+use crate::units::{ns_to_s, s_to_ns};
+
+/// Ramp of a closed loop whose E2EL nobody knows.
+const CLOSED_RAMP_S: f64 = 1.0;
+/// Least ramp of an open loop: a rate of 1 then has had two arrivals.
+const OPEN_RAMP_LEAST_S: f64 = 2.0;
+/// The longest ramp: longer answers than five minutes have not reached their height by then, which
+/// the steady-state check of the summary sees.
+const RAMP_MOST_S: f64 = 300.0;
+/// Above this share of failures, latencies are of survivors (STATISTICS D.7).
+const OVERLOADED: f64 = 0.05;
+
+/// Drives one round: the load ramps up, the window opens, the first N requests sent after that are
+/// measured, the load is kept up until the last of them has ended; then the window closes, sending
+/// stops, and what is in flight is drained within a deadline. Failed requests are records, not
+/// errors; one that hangs is ended by the client's own timeouts. `show` is called at most ten times a
+/// second, and once at the end.
+///
+/// # Errors
+/// Where a request could not be built, or the system refuses a thread.
+pub async fn run_round(
+    wire: &Arc<Wire>,
+    clock: Clock,
+    job: &RoundJob,
+    interrupt: &Interrupt,
+    show: &mut (dyn FnMut(Progress) + Send),
+) -> Result<RoundOutcome> {
+    let begin_ns = clock.now_ns();
+    let (gate, measure) = match job.plan.point.load {
+        Load::Concurrency(slots) => closed(wire, job, slots, begin_ns)?,
+        Load::RequestRate(rate) => open(wire, clock, job, rate, begin_ns)?,
+    };
+    let setup = Setup {
+        wire,
+        clock,
+        gate,
+        aim: Aim::Measure(measure),
+        tally: Tally::new(Keep::Records),
+        ident: RequestIdent {
+            side: job.side,
+            block: job.block,
+            start: job.start,
+            round: job.plan.round,
+            phase: job.plan.phase,
+            part: Part::Ramp,
+        },
+        limit: job.error_limit,
+        expected_s: job.expected_e2el_s.unwrap_or(0.0),
+    };
+    let point: Arc<str> = job.plan.point.id().into();
+    let mut show_counts = |counts: Counts| {
+        show(Progress {
+            phase: job.plan.phase,
+            point: Arc::clone(&point),
+            sent: counts.sent,
+            completed: counts.completed,
+            failed: counts.failed,
+            in_flight: counts.in_flight,
+            elapsed_s: ns_to_s(clock.now_ns().saturating_sub(begin_ns)),
+            planned: job.plan.stop.requests,
+        });
+    };
+    // Boxed: its state is large, and callers hold it in theirs.
+    let landed = Box::pin(Engine::new(setup).run(interrupt, &mut show_counts)).await?;
+    Ok(outcome(job, landed))
+}
+
+fn closed(wire: &Arc<Wire>, job: &RoundJob, slots: u32, begin_ns: u64) -> Result<(Gate, Measure)> {
+    let ramp_ns = s_to_ns(job.expected_e2el_s.unwrap_or(CLOSED_RAMP_S).min(RAMP_MOST_S));
+    let spread_ns = match job.slot_start {
+        SlotStart::Spread => ramp_ns,
+        SlotStart::Together => 0,
+    };
+    let feeds = Feeds {
+        ramp: Some(Feed::start(wire, &job.plan, Branch::Ramp, slots)?),
+        main: Feed::start(wire, &job.plan, Branch::Main, slots)?,
+    };
+    let gate = Gate::Closed(ClosedGate::new(feeds, slots, begin_ns, spread_ns));
+    let opens_ns = begin_ns.saturating_add(ramp_ns);
+    Ok((gate, Measure::new(Window::pending(), Roll::new(job.plan.stop), opens_ns)))
+}
+
+fn open(
+    wire: &Arc<Wire>,
+    clock: Clock,
+    job: &RoundJob,
+    rate: RequestRate,
+    begin_ns: u64,
+) -> Result<(Gate, Measure)> {
+    /// What a burst may need at once; the pacer holds more.
+    const AT_ONCE: u32 = 64;
+    let ramp_s = job.expected_e2el_s.unwrap_or(0.0).clamp(OPEN_RAMP_LEAST_S, RAMP_MOST_S);
+    let opens_ns = begin_ns.saturating_add(s_to_ns(ramp_s));
+    let stretch = |branch, from_ns, until_ns| -> Result<Stretch> {
+        let feed = Feed::start(wire, &job.plan, branch, AT_ONCE)?;
+        Ok::<Stretch, crate::error::Error>(Stretch { feed, from_ns, until_ns })
+    };
+    let stretches = vec![
+        stretch(Branch::Ramp, begin_ns, opens_ns)?,
+        stretch(Branch::Main, opens_ns, u64::MAX)?,
+    ];
+    let cap = cap(job, rate);
+    let gate = Gate::Open(OpenGate::new(Pacer::start(clock, stretches)?, cap));
+    let measured = measured_arrivals(job.plan.stop, due_times(job));
+    let window = Window { open_ns: opens_ns, close_ns: u64::MAX };
+    Ok((gate, Measure::new(window, Roll::of(measured), opens_ns)))
+}
+
+fn cap(job: &RoundJob, rate: RequestRate) -> Cap {
+    match (rate.max_concurrency, job.in_flight_limit) {
+        (Some(cap), _) => Cap::Asked(cap),
+        (None, Some(guard)) => Cap::Guard(guard),
+        (None, None) => Cap::Guard(guard_for(rate.per_s, job.expected_e2el_s)),
+    }
+}
+
+/// Due times of the measured list, ns after the window opened. Endless.
+fn due_times(job: &RoundJob) -> impl Iterator<Item = u64> {
+    Schedule::new(&job.plan).map(|planned| planned.due_ns.unwrap_or(0))
+}
+
+fn outcome(job: &RoundJob, landed: Landed) -> RoundOutcome {
+    let window = landed.aim.window();
+    let tally = landed.tally;
+    let records = tally.records;
+    let (cap, arrivals) = match job.plan.point.load {
+        Load::Concurrency(slots) => (slots, None),
+        Load::RequestRate(rate) => {
+            let length_ns = window.close_ns.saturating_sub(window.open_ns);
+            let due_inside = due_times(job).take_while(|due_ns| *due_ns <= length_ns).count();
+            (cap(job, rate).requests(), Some(due_inside as u64))
+        }
+    };
+    let health = health(
+        &records,
+        &Circumstances {
+            window,
+            lags: &tally.lags,
+            cap,
+            arrivals,
+            loop_lag_p99_ms: landed.loop_lag_p99_ms,
+            client_cpu: landed.client_cpu,
+        },
+    );
+    let status = match landed.ending {
+        Ending::Interrupted => RoundStatus::Interrupted,
+        Ending::Failing => RoundStatus::Stopped,
+        Ending::Done if failed_share(&records) > OVERLOADED => RoundStatus::Overloaded,
+        Ending::Done if landed.guard_reached.is_some() || is_saturated(&health, window) => {
+            RoundStatus::Saturated
+        }
+        Ending::Done => RoundStatus::Complete,
+    };
+    let due_sent = records.iter().filter(|record| is_due_inside(record, window)).count() as u64;
+    let unsent = arrivals.map_or(0, |due| due.saturating_sub(due_sent));
+    RoundOutcome {
+        itl: tally.itl,
+        icl: tally.icl,
+        window_open_ns: window.open_ns,
+        window_close_ns: window.close_ns,
+        status,
+        findings: findings(&job.plan.point.id(), landed.guard_reached, unsent),
+        health,
+        unsent,
+        records,
+    }
+}
+
+/// Of the measured, the share that failed.
+#[allow(clippy::cast_precision_loss)]
+fn failed_share(records: &[RequestRecord]) -> f64 {
+    let count = |outcome| {
+        records.iter().filter(|r| r.part == Part::Measured && r.outcome == outcome).count() as f64
+    };
+    let (failed, completed) = (count(Outcome::Failed), count(Outcome::Completed));
+    if failed > 0.0 { failed / (failed + completed) } else { 0.0 }
+}
+
+fn is_due_inside(record: &RequestRecord, window: Window) -> bool {
+    record.part != Part::Ramp
+        && record.due_ns.is_some_and(|ns| (window.open_ns..=window.close_ns).contains(&ns))
+}
+
+fn findings(point: &str, guard_reached: Option<u32>, unsent: u64) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(guard) = guard_reached {
+        let text = format!(
+            "the server fell behind until {guard} requests were in flight; later ones waited in the \
+             client, and the wait is inside their latency"
+        );
+        let finding = Finding::new("in_flight_guard", Severity::Warning, text)
+            .with_mend("lower the rate, or bound it with `--max-concurrency`");
+        findings.push(finding.at(point));
+    }
+    if unsent > 0 {
+        let text = format!(
+            "{unsent} requests due in the window still waited for a free place when the round ended"
+        );
+        findings.push(Finding::new("unsent", Severity::Note, text).at(point));
+    }
+    findings
+}

@@ -1,0 +1,248 @@
+//! The harness: calls the stages in order. The only module that sees all of them.
+
+mod begin;
+mod conclude;
+mod execute;
+mod measure;
+mod prompts;
+mod side;
+mod watch;
+
+use execute::{Parts, Session};
+use prompts::PromptFiles;
+
+use crate::clock::Clock;
+use crate::drive::Interrupt;
+use crate::error::{Error, Result};
+use crate::plan::{self, ListFormat, Matching, Plan};
+use crate::report::progress::Reporter;
+use crate::scenario::{self, LoadPoint, ScenarioGroup};
+use crate::settings::Settings;
+use crate::store::Store;
+
+pub use conclude::{Conclusion, compare_stored, rebuild_report};
+
+/// Groups of scenarios and the settings they run with.
+///
+/// In a bench file it is made by [`Harness::from_env`] and filled by the targets of
+/// [`scenario_group!`](crate::scenario_group).
+#[derive(Debug, Clone)]
+pub struct Harness {
+    settings: Settings,
+    groups: Vec<ScenarioGroup>,
+    selection: Selection,
+    surface: Surface,
+}
+
+/// Which load points run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Regular expressions on the whole id; several: any of them; none: all.
+    pub filters: Vec<String>,
+    /// The filters are whole ids.
+    pub exact: bool,
+}
+
+/// What the caller wants to see.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Surface {
+    /// What to do with the load points.
+    pub action: Action,
+    /// What stdout carries.
+    pub format: OutputFormat,
+    /// How much of it.
+    pub detail: Detail,
+}
+
+/// What to do with the load points.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Action {
+    /// Measure them.
+    #[default]
+    Run,
+    /// List their ids.
+    List(ListFormat),
+}
+
+/// What stdout carries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OutputFormat {
+    /// Tables for people.
+    #[default]
+    Terminal,
+    /// One document, the same as `report.json`.
+    Json,
+    /// The table for a pull request.
+    Markdown,
+}
+
+/// How much is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// Only the result.
+    Quiet,
+    /// What most people want.
+    #[default]
+    Normal,
+    /// Every metric and finding.
+    Verbose,
+}
+
+impl Harness {
+    /// A harness with these settings and no groups yet.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            groups: Vec::new(),
+            selection: Selection::default(),
+            surface: Surface::default(),
+        }
+    }
+
+    /// The group of this name, made where it is new.
+    pub fn group(&mut self, name: impl Into<String>) -> &mut ScenarioGroup {
+        let name = name.into();
+        let place = self.groups.iter().position(|group| group.name == name);
+        let place = place.unwrap_or_else(|| {
+            self.groups.push(ScenarioGroup::new(name));
+            self.groups.len() - 1
+        });
+        &mut self.groups[place]
+    }
+
+    /// Adds groups, for example those of [`scenarios!`](crate::scenarios).
+    pub fn groups(&mut self, groups: impl IntoIterator<Item = ScenarioGroup>) -> &mut Self {
+        self.groups.extend(groups);
+        self
+    }
+
+    /// The settings, to be changed in code; flags have been applied already.
+    pub fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
+    /// Narrows the load points.
+    #[must_use]
+    pub fn with_selection(mut self, selection: Selection) -> Self {
+        self.selection = selection;
+        self
+    }
+
+    /// Says what to show.
+    #[must_use]
+    pub fn with_surface(mut self, surface: Surface) -> Self {
+        self.surface = surface;
+        self
+    }
+
+    /// What to show.
+    #[must_use]
+    pub fn surface(&self) -> Surface {
+        self.surface
+    }
+
+    /// Several harnesses as one: their groups make one run.
+    ///
+    /// # Errors
+    /// Where their settings differ: one run has one configuration.
+    pub fn merged(harnesses: impl IntoIterator<Item = Self>) -> Result<Self> {
+        let mut harnesses = harnesses.into_iter();
+        let none = || Error::scenario("no scenario group was given");
+        let mut first = harnesses.next().ok_or_else(none)?;
+        for other in harnesses {
+            if format!("{:?}", other.settings) != format!("{:?}", first.settings) {
+                return Err(Error::scenario(
+                    "two scenario groups have different settings",
+                )
+                .with_hint("one run has one configuration: put them into two bench files"));
+            }
+            first.groups.extend(other.groups);
+        }
+        Ok(first)
+    }
+
+    /// Everything that would happen, before a byte is sent.
+    ///
+    /// # Errors
+    /// Where a scenario or a filter is wrong, or nothing is left to run.
+    pub fn plan(&self) -> Result<Plan> {
+        let points = self.points()?;
+        if points.is_empty() {
+            return Err(Error::usage("no load point is left to run")
+                .with_hint("`--list` shows the ids that filters are matched against"));
+        }
+        let mut plan = plan::build_points(points, &self.settings)?;
+        if let Some(budget) = self.settings.budget {
+            plan.shrink(budget);
+        }
+        Ok(plan)
+    }
+
+    /// The selected load points.
+    fn points(&self) -> Result<Vec<LoadPoint>> {
+        let matching = if self.selection.exact { Matching::Exact } else { Matching::Regex };
+        plan::select(scenario::points(&self.groups)?, &self.selection.filters, matching)
+    }
+
+    /// The whole job: starts, rounds, comparison, report. An interrupted run is concluded with what
+    /// was measured.
+    ///
+    /// # Errors
+    /// Where the plan, the server or a file fails; what was measured before is on disk.
+    pub async fn run(
+        &self,
+        reporter: &mut dyn Reporter,
+        interrupt: &Interrupt,
+    ) -> Result<Conclusion> {
+        let clock = Clock::start();
+        let mut plan = self.plan()?;
+        let files = PromptFiles::read(&plan)?;
+        plan.note_datasets(&files.hashes());
+        let store = Store::open(&self.settings.output_dir)?;
+        self.check_baseline(&store)?;
+        begin::announce(&self.settings, &plan, reporter)?;
+        let run = begin::new_run(&self.settings, &plan, clock);
+        let parts = Parts {
+            settings: &self.settings,
+            plan: &plan,
+            store: &store,
+            clock,
+            interrupt: interrupt.clone(),
+            reporter,
+        };
+        let mut session = Session::begin(parts, files, run)?;
+        // Boxed: the future of a whole run is large.
+        Box::pin(session.execute()).await?;
+        let run = session.run;
+        conclude::conclude_run(&store, &self.settings, run, clock)
+    }
+
+    /// Only the checks.
+    ///
+    /// # Errors
+    /// Where the server cannot be started or is not fit for a run.
+    pub async fn preflight(&self, reporter: &mut dyn Reporter) -> Result<()> {
+        let plan = self.plan()?;
+        let store = Store::open(&self.settings.output_dir)?;
+        begin::preflight(&self.settings, &plan, &store, reporter).await
+    }
+
+    /// A baseline that does not exist is told before the run, not after it.
+    fn check_baseline(&self, store: &Store) -> Result<()> {
+        match &self.settings.baseline.compare {
+            Some(name) if !self.settings.baseline.lenient => {
+                store.baselines().load(name).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The ids of the selected load points, one a line.
+    ///
+    /// # Errors
+    /// As [`Harness::plan`], but an empty list is none.
+    pub fn list(&self, format: ListFormat) -> Result<String> {
+        Ok(plan::list(&self.points()?, format))
+    }
+}

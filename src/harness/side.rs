@@ -1,0 +1,176 @@
+//! One side's server, whoever starts it: the embedded simulator, a command, hooks or somebody else.
+
+use std::collections::BTreeMap;
+
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::plan::Side;
+use crate::record::Finding;
+use crate::rng::Seed;
+use crate::server::{Launcher, Running};
+use crate::settings::{Launch, Settings, Target};
+use crate::sim::{Preset, SimConfig, SimServer, start_seed};
+use crate::store::Store;
+use crate::transport::client::{Client, ClientSettings};
+use crate::transport::url::BaseUrl;
+
+/// A few connections of its own for checks and metrics, apart from the load's.
+const CONTROL_POOL: usize = 4;
+
+/// One side's server.
+pub(super) struct SideServer {
+    side: Side,
+    target: Target,
+    kind: Kind,
+    seed: Seed,
+}
+
+enum Kind {
+    Simulated { config: Box<SimConfig>, server: Option<SimServer> },
+    Launched { launcher: Box<Launcher>, running: Option<Box<Running>> },
+}
+
+/// What a start told of itself.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Started {
+    pub(super) url: String,
+    pub(super) identity: Option<String>,
+    pub(super) ready_s: Option<f64>,
+    pub(super) engine_settings: BTreeMap<String, String>,
+    pub(super) argv: Vec<String>,
+    pub(super) environment_names: Vec<String>,
+    pub(super) findings: Vec<Finding>,
+}
+
+impl SideServer {
+    /// Nothing is started yet.
+    pub(super) fn new(
+        side: Side,
+        target: &Target,
+        settings: &Settings,
+        store: &Store,
+        run_id: &str,
+    ) -> Result<Self> {
+        let kind = match &target.launch {
+            Launch::Simulator { preset, slowdown } => Kind::Simulated {
+                config: Box::new(simulator(preset, *slowdown)?),
+                server: None,
+            },
+            _ => {
+                let client = client(&target.url, settings, CONTROL_POOL)?;
+                let log = store.layout().server_log(run_id, name_of(side));
+                let launcher = Launcher::new(target, client, log)?
+                    .with_api_key(settings.api_key.clone());
+                Kind::Launched { launcher: Box::new(launcher), running: None }
+            }
+        };
+        Ok(Self { side, target: target.clone(), kind, seed: settings.seed })
+    }
+
+    /// Starts it anew (or finds it, where somebody else runs it).
+    pub(super) async fn start(&mut self, block: u32, clock: Clock) -> Result<Started> {
+        match &mut self.kind {
+            Kind::Simulated { config, server } => {
+                config.seed = start_seed(self.seed, name_of(self.side), u64::from(block));
+                config.clock = Some(clock);
+                let started = SimServer::start((**config).clone())?;
+                let url = started.url();
+                *server = Some(started);
+                let identity = Some(format!("simulator {:016x}", config.seed.0));
+                Ok(Started { url, identity, ready_s: None, ..Started::default() })
+            }
+            Kind::Launched { launcher, running } => {
+                let found = launcher.start(&BTreeMap::new()).await?;
+                let started = Started {
+                    url: found.url.clone(),
+                    identity: found.identity.clone(),
+                    ready_s: found.ready_s,
+                    engine_settings: found.engine_settings.clone(),
+                    argv: found.argv.clone(),
+                    environment_names: found.environment_names.clone(),
+                    findings: found.findings.clone(),
+                };
+                *running = Some(Box::new(found));
+                Ok(started)
+            }
+        }
+    }
+
+    /// Why it no longer runs, where we launched it and it died.
+    pub(super) fn death(&mut self) -> Option<Error> {
+        match &mut self.kind {
+            Kind::Launched { running: Some(running), .. } => running.death(),
+            _ => None,
+        }
+    }
+
+    /// Stops it whole, where we started it.
+    pub(super) async fn stop(&mut self) -> Result<Vec<Finding>> {
+        match &mut self.kind {
+            Kind::Simulated { server, .. } => {
+                *server = None;
+                Ok(Vec::new())
+            }
+            Kind::Launched { running, .. } => match running.take() {
+                Some(running) => running.stop().await,
+                None => Ok(Vec::new()),
+            },
+        }
+    }
+
+    /// What comes after its last start: the stop hook.
+    pub(super) async fn finish(mut self) -> Result<()> {
+        self.stop().await?;
+        match self.kind {
+            Kind::Launched { launcher, .. } => launcher.finish().await,
+            Kind::Simulated { .. } => Ok(()),
+        }
+    }
+
+    /// What the side's server is called in reports.
+    pub(super) fn label(&self) -> String {
+        match &self.target.launch {
+            Launch::Simulator { preset, slowdown } => {
+                #[allow(clippy::float_cmp)] // exactly the default, or not
+                let slow = if *slowdown == 1.0 { String::new() } else { format!(", × {slowdown}") };
+                format!("simulator ({preset}{slow})")
+            }
+            Launch::External => self.target.url.clone(),
+            Launch::Command { command, .. } => crate::server::redact_command(command),
+            Launch::Hooks { restart, .. } => crate::server::redact_command(restart),
+        }
+    }
+}
+
+/// The side's name in files and seeds.
+fn name_of(side: Side) -> &'static str {
+    match side {
+        Side::Base => "base",
+        Side::New => "new",
+    }
+}
+
+/// The simulator's configuration of a preset.
+fn simulator(preset: &str, slowdown: f64) -> Result<SimConfig> {
+    let preset: Preset = preset.parse()?;
+    let mut config = SimConfig::preset(preset);
+    config.profile.slowdown *= slowdown;
+    Ok(config)
+}
+
+/// A client for `url` with the run's key, headers and limits.
+pub(super) fn client(url: &str, settings: &Settings, pool: usize) -> Result<Client> {
+    let ca_cert_pem = match &settings.ca_cert {
+        Some(path) => Some(crate::store::files::read_text(path)?.into_bytes()),
+        None => None,
+    };
+    Client::new(ClientSettings {
+        base_url: BaseUrl::parse(url)?,
+        api_key: settings.api_key.clone(),
+        headers: settings.headers.clone(),
+        timeouts: settings.timeouts,
+        ca_cert_pem,
+        insecure: settings.insecure,
+        pool,
+    })
+}

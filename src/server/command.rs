@@ -1,0 +1,259 @@
+//! A command line: its words, its environment, and its secrets kept out of sight.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Error, Result};
+use crate::settings::ApiKey;
+
+const REDACTED: &str = "[redacted]";
+
+/// A shell inside a shell inside a shell: deeper than this, a word is hidden whole.
+const MAX_DEPTH: u32 = 3;
+
+/// A command as it is run: leading `NAME=value` words are its environment, as in a shell.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Variables set for it.
+    pub environment: BTreeMap<String, String>,
+}
+
+impl CommandLine {
+    /// Splits a command line by the rules of a POSIX shell; nothing is expanded.
+    ///
+    /// # Errors
+    /// Where a quote is not closed or no program is named.
+    pub fn parse(text: &str) -> Result<Self> {
+        let words = shlex::split(text).ok_or_else(|| {
+            Error::usage(format!("`{}` has a quote that is not closed", redact_command(text)))
+        })?;
+        let is_assignment = |word: &&String| assignment(word).is_some();
+        let count = words.iter().take_while(is_assignment).count();
+        let argv: Vec<String> = words[count..].to_vec();
+        if argv.is_empty() {
+            return Err(Error::usage("the server command names no program"));
+        }
+        let environment = words[..count]
+            .iter()
+            .filter_map(|word| assignment(word))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        Ok(Self { argv, environment })
+    }
+
+    /// The words with secrets hidden: what may be stored and shown.
+    #[must_use]
+    pub fn redacted(&self) -> Vec<String> {
+        redact_words(&self.argv, 0)
+    }
+}
+
+impl std::fmt::Debug for CommandLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&String> = self.environment.keys().collect();
+        write!(f, "CommandLine({:?}, environment {names:?})", self.redacted())
+    }
+}
+
+fn assignment(word: &str) -> Option<(&str, &str)> {
+    let (name, value) = word.split_once('=')?;
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let legal = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    (starts && legal).then_some((name, value))
+}
+
+/// The command line with its secrets replaced: values of flags and variables whose names end in key,
+/// token, secret or password, `Authorization` headers, credentials in URLs, well-known key shapes.
+#[must_use]
+pub fn redact_command(text: &str) -> String {
+    let Some(words) = shlex::split(text) else {
+        // An open quote: plain words are the best guess.
+        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        return redact_words(&words, 0).join(" ");
+    };
+    let redacted = redact_words(&words, 0);
+    if redacted == words { text.to_owned() } else { join(&redacted) }
+}
+
+fn join(words: &[String]) -> String {
+    let quote = |word: &String| {
+        // Our own mark needs no quotes to be read.
+        let plain = word.replace(REDACTED, "");
+        match shlex::try_quote(&plain) {
+            Ok(quoted) if quoted == plain.as_str() || word == REDACTED => word.clone(),
+            _ => format!("'{}'", word.replace('\'', r"'\''")),
+        }
+    };
+    words.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+fn redact_words(words: &[String], depth: u32) -> Vec<String> {
+    let mut redacted = Vec::with_capacity(words.len());
+    // `--api-key a b c`: vLLM takes several keys.
+    let mut hiding = false;
+    for word in words {
+        if hiding && !word.starts_with('-') {
+            redacted.push(REDACTED.to_owned());
+            continue;
+        }
+        hiding = word.starts_with('-') && !word.contains('=') && is_secret_name(word);
+        redacted.push(redact_word(word, depth));
+    }
+    redacted
+}
+
+fn redact_word(word: &str, depth: u32) -> String {
+    if let Some((name, _)) = word.split_once('=')
+        && is_secret_name(name)
+        && !name.contains(char::is_whitespace)
+    {
+        return format!("{name}={REDACTED}");
+    }
+    let lower = word.to_ascii_lowercase();
+    for header in ["authorization:", "x-api-key:", "api-key:"] {
+        if let Some(at) = lower.find(header) {
+            return format!("{}{REDACTED}", &word[..at + header.len()]);
+        }
+    }
+    if word.contains(char::is_whitespace) {
+        // `sh -c 'vllm serve --api-key x'`
+        return match shlex::split(word) {
+            Some(words) if depth < MAX_DEPTH => {
+                let inner = redact_words(&words, depth + 1);
+                if inner == words { word.to_owned() } else { join(&inner) }
+            }
+            Some(_) => REDACTED.to_owned(),
+            None => {
+                let words: Vec<String> = word.split_whitespace().map(str::to_owned).collect();
+                redact_words(&words, depth + 1).join(" ")
+            }
+        };
+    }
+    if is_key_shaped(word) { REDACTED.to_owned() } else { redact_credentials(word) }
+}
+
+/// `--api-key`, `HF_TOKEN`, `db.password`, but not `--max-num-batched-tokens` or
+/// `--long-prefill-token-threshold`.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    let last = name.rsplit(['-', '_', '.']).next().unwrap_or(name).to_ascii_lowercase();
+    const WORDS: [&str; 10] = [
+        "key",
+        "keys",
+        "apikey",
+        "token",
+        "secret",
+        "password",
+        "passwd",
+        "passphrase",
+        "credential",
+        "credentials",
+    ];
+    WORDS.contains(&last.as_str())
+}
+
+/// Shapes that issuers of keys have made recognisable on purpose.
+fn is_key_shaped(word: &str) -> bool {
+    const PREFIXES: [&str; 6] = ["sk-", "hf_", "ghp_", "github_pat_", "nvapi-", "xoxb-"];
+    word.len() >= 20 && PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+}
+
+/// `https://user:pass@host` without `user:pass`.
+fn redact_credentials(word: &str) -> String {
+    let Some(scheme_end) = word.find("://").map(|at| at + 3) else { return word.to_owned() };
+    let authority_end = word[scheme_end..].find('/').map_or(word.len(), |at| scheme_end + at);
+    match word[scheme_end..authority_end].rfind('@') {
+        Some(at) => format!("{}{REDACTED}{}", &word[..scheme_end], &word[scheme_end + at..]),
+        None => word.to_owned(),
+    }
+}
+
+/// The secret values themselves, to be taken out of a server's log.
+#[derive(Clone, Default)]
+pub(super) struct Secrets(Vec<String>);
+
+impl Secrets {
+    /// Every secret that a command, its environment and the client's key hold.
+    pub(super) fn of(
+        command: &CommandLine,
+        environment: &BTreeMap<String, String>,
+        api_key: Option<&ApiKey>,
+    ) -> Self {
+        let mut values: Vec<String> = api_key.iter().map(|key| key.expose().to_owned()).collect();
+        for (word, shown) in command.argv.iter().zip(command.redacted()) {
+            match shown.strip_suffix(REDACTED) {
+                Some("") => values.push(word.clone()),
+                Some(prefix) if word.starts_with(prefix) => {
+                    values.push(word[prefix.len()..].trim().to_owned());
+                }
+                _ => {}
+            }
+        }
+        let variables = command.environment.iter().chain(environment);
+        values.extend(variables.filter(|(n, _)| is_secret_name(n)).map(|(_, value)| value.clone()));
+        // Shorter ones would take whole words out of a log.
+        values.retain(|value| value.trim().len() >= 4);
+        Self(values)
+    }
+
+    /// The text without the secrets.
+    pub(super) fn redact(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret.trim(), REDACTED))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_taken_out_and_the_rest_is_kept() {
+        let cases = [
+            (
+                "vllm serve m --api-key X1 --port 8000",
+                "vllm serve m --api-key [redacted] --port 8000",
+            ),
+            ("vllm serve m --api-key a b", "vllm serve m --api-key [redacted] [redacted]"),
+            ("vllm serve --api-key=abc m", "vllm serve --api-key=[redacted] m"),
+            ("HF_TOKEN=hf_x vllm serve", "HF_TOKEN=[redacted] vllm serve"),
+            ("env AWS_SECRET_ACCESS_KEY=q run", "env AWS_SECRET_ACCESS_KEY=[redacted] run"),
+            ("sh -c 'vllm serve --api-key X'", "sh -c 'vllm serve --api-key [redacted]'"),
+            ("curl -H 'Authorization: Bearer abc'", "curl -H 'Authorization:[redacted]'"),
+            ("run https://u:p@h/x", "run https://[redacted]@h/x"),
+            ("run sk-0123456789abcdefghij", "run [redacted]"),
+            ("run 'open --token x", "run 'open --token [redacted]"),
+        ];
+        for (command, shown) in cases {
+            assert_eq!(redact_command(command), shown);
+        }
+    }
+
+    #[test]
+    fn ordinary_settings_are_left_alone() {
+        let command = "vllm serve m --max-num-batched-tokens 2048 --long-prefill-token-threshold 4 \
+                       --tokenizer t --ssl-keyfile k 'a b'";
+        assert_eq!(redact_command(command), command);
+    }
+
+    #[test]
+    fn leading_assignments_are_the_environment() {
+        let command = CommandLine::parse("A=1 B='x y' vllm serve --opt=2 'a b'").unwrap();
+        assert_eq!(command.argv, ["vllm", "serve", "--opt=2", "a b"]);
+        assert_eq!(command.environment["B"], "x y");
+        assert!(CommandLine::parse("A=1").is_err());
+        assert!(CommandLine::parse("").is_err());
+        assert!(CommandLine::parse("run 'x").is_err());
+    }
+
+    #[test]
+    fn secret_values_leave_the_log() {
+        let command =
+            CommandLine::parse("HF_TOKEN=tok-1234 s --api-key=key-5678 --password pw-90").unwrap();
+        let secrets = Secrets::of(&command, &BTreeMap::new(), Some(&ApiKey::new("mine-1")));
+        assert_eq!(
+            secrets.redact("args: key-5678 tok-1234 pw-90 mine-1 ok"),
+            "args: [redacted] [redacted] [redacted] [redacted] ok"
+        );
+        assert!(!format!("{command:?}").contains("5678"));
+    }
+}

@@ -1,0 +1,120 @@
+//! The client's own machine: CPU used, and how late its event loop runs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike};
+
+use crate::clock::Clock;
+use crate::record::GapHistogram;
+
+/// How often the event loop's lag is sampled: 50 times a second, so that its p99 rests on hundreds
+/// of samples in a round of ten seconds, at no cost worth naming.
+const LAG_PERIOD: Duration = Duration::from_millis(20);
+
+/// Measures the CPU of this process between two moments.
+#[derive(Debug, Clone, Copy)]
+pub struct CpuMeter {
+    clock: Clock,
+    from_ns: u64,
+    used_ns: Option<u64>,
+}
+
+impl CpuMeter {
+    /// Starts measuring now.
+    #[must_use]
+    pub fn start(clock: Clock) -> Self {
+        Self { clock, from_ns: clock.now_ns(), used_ns: cpu_ns() }
+    }
+
+    /// CPU time since the start / (elapsed time × cores), 0 to about 1; none where the system does
+    /// not tell or no time has passed. An embedded server's share is in it.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        let used_ns = cpu_ns()?.saturating_sub(self.used_ns?);
+        let elapsed_ns = self.clock.now_ns().saturating_sub(self.from_ns);
+        let cores = std::thread::available_parallelism().ok()?.get();
+        #[allow(clippy::cast_precision_loss)] // exact below 104 days
+        (elapsed_ns > 0).then(|| used_ns as f64 / (elapsed_ns as f64 * cores as f64))
+    }
+}
+
+/// CPU time of this process so far, user and system, ns; none where the system does not tell.
+#[must_use]
+pub fn cpu_ns() -> Option<u64> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
+    let ns = |time: TimeVal| u64::try_from(time.num_nanoseconds()).unwrap_or(0);
+    Some(ns(usage.user_time()).saturating_add(ns(usage.system_time())))
+}
+
+/// Samples how late the runtime runs a timer, until it is dropped.
+#[derive(Debug)]
+pub struct LagSampler {
+    lags: Arc<Mutex<GapHistogram>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl LagSampler {
+    /// Starts sampling on the current runtime. Its timer is 1 ms coarse, so an idle machine shows
+    /// about 1 to 2 ms: judge what lies beyond that floor.
+    #[must_use]
+    pub fn start(clock: Clock) -> Self {
+        let lags = Arc::new(Mutex::new(GapHistogram::new()));
+        let kept = Arc::clone(&lags);
+        let task = tokio::spawn(async move {
+            loop {
+                let asked_ns = clock.now_ns().saturating_add(crate::clock::duration_ns(LAG_PERIOD));
+                clock.sleep_until(asked_ns).await;
+                let lag_ns = clock.now_ns().saturating_sub(asked_ns);
+                // Nobody else takes this lock before the end, so it is never waited for.
+                kept.lock().unwrap_or_else(PoisonError::into_inner).record(lag_ns, 1);
+            }
+        });
+        Self { lags, task }
+    }
+
+    /// The p99 of the lags so far, ms; none before the first sample.
+    #[must_use]
+    pub fn p99_ms(&self) -> Option<f64> {
+        let lags = self.lags.lock().unwrap_or_else(PoisonError::into_inner);
+        lags.quantile(0.99).map(|ns| ns / 1e6)
+    }
+}
+
+impl Drop for LagSampler {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_grows_with_work_and_the_share_is_one() {
+        let meter = CpuMeter::start(Clock::start());
+        let before_ns = cpu_ns().unwrap();
+        let mut x = 1_u64;
+        // Bounded: far more than a microsecond, the resolution of the system's figure.
+        for i in 0..20_000_000_u64 {
+            x = std::hint::black_box(x.wrapping_mul(31).wrapping_add(i));
+        }
+        assert!(cpu_ns().unwrap() > before_ns);
+        let share = meter.share().unwrap();
+        assert!(share > 0.0 && share <= 1.05, "{share}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lag_is_seen_when_the_loop_is_held_up() {
+        let sampler = LagSampler::start(Clock::start());
+        assert_eq!(sampler.p99_ms(), None);
+        tokio::task::yield_now().await;
+        // Time jumps past the sampler's timer: it runs 80 ms late.
+        tokio::time::advance(Duration::from_millis(100)).await;
+        tokio::task::yield_now().await;
+        let p99_ms = sampler.p99_ms().unwrap();
+        assert!((79.0..=82.0).contains(&p99_ms), "{p99_ms}");
+    }
+}

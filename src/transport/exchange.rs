@@ -1,0 +1,219 @@
+//! One exchange: a request sent, its answer read, stamped and counted.
+//!
+//! Stamp first, think later: a chunk of the body is stamped as soon as it is there, and only then
+//! decoded. All events of one chunk share its stamp.
+
+use std::future::Future;
+use std::ops::ControlFlow;
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION};
+use serde::{Deserialize, Serialize};
+use tokio::time::Sleep;
+
+use super::classify;
+use super::client::refusal_text;
+use super::connections::Connections;
+use super::evidence::Redactor;
+use super::limits::Limits;
+use super::reading::{Fault, Reading};
+use super::{Failure, FailureKind, TokenTimeline};
+use crate::api::Dialect;
+use crate::clock::Clock;
+use crate::settings::Timeouts;
+
+/// How much of a refusal's body is read, bytes: servers have sent 2.7 MB.
+const REFUSAL_BYTES: usize = 64 * 1024;
+
+/// How long a refusal's body may take: its status says what matters.
+const REFUSAL_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long the end of a body may take after `[DONE]`. It mostly lies in the same read; without
+/// it the connection cannot be used again, and is closed.
+const TRAILER_LIMIT: Duration = Duration::from_millis(100);
+
+/// Which source counted a request's output tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenSource {
+    /// Token ids in the events.
+    TokenIds,
+    /// A running usage in the events.
+    EventUsage,
+    /// The final usage, spread over the events.
+    FinalUsage,
+    /// One token an event: a last resort, said aloud.
+    Events,
+}
+
+/// Everything seen of one request.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// When what happened.
+    pub timeline: TokenTimeline,
+    /// The status, where there was one.
+    pub status: Option<u16>,
+    /// Prompt tokens by the server's count.
+    pub input_tokens: Option<u32>,
+    /// Prompt tokens served from a cache, where told.
+    pub cached_tokens: Option<u32>,
+    /// Generated tokens by the authority.
+    pub output_tokens: Option<u32>,
+    /// Who counted.
+    pub token_source: Option<TokenSource>,
+    /// `stop`, `length`, …
+    pub finish_reason: Option<String>,
+    /// Why it failed, where it did.
+    pub failure: Option<Failure>,
+}
+
+/// A request about to be sent, and what surrounds it.
+pub(super) struct Outgoing<'a> {
+    pub(super) http: &'a reqwest::Client,
+    pub(super) url: String,
+    pub(super) body: Bytes,
+    pub(super) timeouts: Timeouts,
+    pub(super) connections: &'a Connections,
+    pub(super) redactor: &'a Redactor,
+}
+
+/// Sends the request and reads the answer to its end.
+pub(super) async fn run(
+    outgoing: Outgoing<'_>,
+    clock: Clock,
+    dialect: &dyn Dialect,
+    due_ns: Option<u64>,
+) -> Exchange {
+    let mut reading = Reading::new(&outgoing, clock, dialect, due_ns);
+    // The reqwest and timer states are large; a round holds thousands of these futures.
+    let fault = Box::pin(send_and_read(&outgoing, &mut reading)).await.err();
+    reading.finish(fault)
+}
+
+async fn send_and_read(outgoing: &Outgoing<'_>, reading: &mut Reading<'_>) -> Result<(), Fault> {
+    let clock = reading.clock;
+    let request = outgoing
+        .http
+        .post(&outgoing.url)
+        .header(CONTENT_TYPE, "application/json")
+        .header(ACCEPT, "text/event-stream")
+        .body(outgoing.body.clone())
+        .build()
+        .map_err(|e| Fault::new(FailureKind::Connect, e.to_string()))?;
+    reading.sent(clock.now_ns());
+    let mut timer = pin!(tokio::time::sleep_until(clock.instant(reading.limits.next().at_ns)));
+
+    let answer = outgoing.http.execute(request);
+    let answer = within(&clock, &mut timer, &reading.limits, answer).await?;
+    let headers_ns = clock.now_ns();
+    let mut response = answer.map_err(|e| reading.head_fault(&e, headers_ns))?;
+    reading.headed(&response, headers_ns);
+    if response.status() != reqwest::StatusCode::OK {
+        return Err(refused(reading, response).await);
+    }
+    refuse_other_types(reading, &mut response).await?;
+
+    loop {
+        let chunk = within(&clock, &mut timer, &reading.limits, response.chunk()).await?;
+        let at_ns = clock.now_ns();
+        match chunk {
+            Ok(Some(chunk)) => match reading.take(at_ns, &chunk)? {
+                ControlFlow::Continue(()) => {}
+                ControlFlow::Break(()) => break,
+            },
+            Ok(None) => {
+                reading.timeline.end_ns = Some(at_ns);
+                return reading.verdict();
+            }
+            Err(error) => return Err(reading.body_fault(&error)),
+        }
+    }
+    // After `[DONE]`: nothing counts any more, but a body read to its end frees the connection.
+    let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+    let _ = tokio::time::timeout(TRAILER_LIMIT, rest).await;
+    reading.verdict()
+}
+
+/// Awaits `work` within the limits. Nearly every event moves the deadline later, so the timer is
+/// set back only when it fires; it is set forward at once.
+async fn within<T>(
+    clock: &Clock,
+    timer: &mut Pin<&mut Sleep>,
+    limits: &Limits,
+    work: impl Future<Output = T>,
+) -> Result<T, Fault> {
+    let mut work = pin!(work);
+    let deadline = clock.instant(limits.next().at_ns);
+    if deadline < timer.deadline() {
+        timer.as_mut().reset(deadline);
+    }
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return Ok(done),
+            () = timer.as_mut() => {
+                let deadline = limits.next();
+                if clock.now_ns() >= deadline.at_ns {
+                    return Err(Fault::new(deadline.kind, deadline.message()));
+                }
+                timer.as_mut().reset(clock.instant(deadline.at_ns));
+            }
+        }
+    }
+}
+
+/// A status other than 200: the body says why.
+async fn refused(reading: &mut Reading<'_>, mut response: reqwest::Response) -> Fault {
+    let status = response.status();
+    let location = text_header(response.headers(), &LOCATION);
+    let body = read_bounded(reading, &mut response).await;
+    let mut message = refusal_text(status, &body);
+    if let Some(location) = location {
+        message.push_str(&format!(" (redirects are not followed; it points to `{location}`)"));
+    }
+    Fault::new(classify::status(status), message)
+}
+
+/// Status 200 with a type that cannot be a stream: a gateway's page, or an answer in one piece.
+async fn refuse_other_types(
+    reading: &mut Reading<'_>,
+    response: &mut reqwest::Response,
+) -> Result<(), Fault> {
+    let kind = text_header(response.headers(), &CONTENT_TYPE).unwrap_or_default();
+    let kind = kind.to_ascii_lowercase();
+    if !kind.starts_with("text/html") && !kind.starts_with("application/json") {
+        return Ok(());
+    }
+    let body = read_bounded(reading, response).await;
+    let said = serde_json::from_slice(&body).ok().and_then(|v| crate::api::error_text(&v));
+    let mut message = format!("expected a stream of events, got `{kind}`");
+    if let Some(said) = said {
+        message.push_str(&format!(": {said}"));
+    }
+    Err(Fault::new(FailureKind::NotAStream, message))
+}
+
+/// As much of a body as the bounds of a refusal let in.
+async fn read_bounded(reading: &mut Reading<'_>, response: &mut reqwest::Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    let clock = reading.clock;
+    let read = async {
+        while let Ok(Some(chunk)) = response.chunk().await {
+            reading.timeline.first_byte_ns.get_or_insert_with(|| clock.now_ns());
+            reading.evidence.push(&chunk);
+            let room = REFUSAL_BYTES - body.len();
+            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            if body.len() >= REFUSAL_BYTES {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(REFUSAL_LIMIT, read).await;
+    body
+}
+
+pub(super) fn text_header(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}

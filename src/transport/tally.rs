@@ -1,0 +1,191 @@
+//! The tally of a request: its events, and after its end their tokens by one authority.
+//!
+//! The first authority that holds for the whole request counts it:
+//!
+//! 1. **token ids**: every event with text carries a list of ids. An event has as many tokens as
+//!    ids, also where its text is "".
+//! 2. **event usage**: every event with text carries a running usage that starts at 1 or more and
+//!    never falls. An event has as many tokens as the usage grew by; growth counts also where the
+//!    text is "", and an event without growth carries no token.
+//! 3. **final usage**: N tokens by the last usage seen, spread over the E events with text: the
+//!    first i events have ⌊iN/E⌋ tokens between them where N ≥ E (what is left over, such as an
+//!    end-of-sequence token that has no text, so falls to the later events and never makes the
+//!    first token look like two), and ⌈iN/E⌉ where N < E (so that the first event has one). Events
+//!    left with 0 tokens are dropped.
+//! 4. **events**: one token an event with text, where nobody counted.
+
+use super::{TokenEvent, TokenSource};
+use crate::api::{Content, StreamEvent, Usage};
+
+/// The most events kept of one request: more than any context holds tokens.
+pub(super) const MAX_EVENTS: usize = 4_000_000;
+
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    at_ns: u64,
+    content: Content,
+    token_ids: Option<u32>,
+    completion_tokens: Option<u32>,
+}
+
+/// What came so far.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    seen: Vec<Seen>,
+    usage: Usage,
+}
+
+/// Whether an event moved the answer on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// It carried text, ids or a growing usage.
+    Token,
+    /// It did not.
+    Nothing,
+    /// It carried a token, but there is no room left.
+    Full,
+}
+
+/// Whether there is a token that has a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// At least one event with text or ids.
+    Tokens,
+    /// None; a usage alone says how many, but not when.
+    Nothing,
+}
+
+/// The request's tokens, counted.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    pub(super) events: Vec<TokenEvent>,
+    pub(super) output_tokens: Option<u32>,
+    pub(super) source: Option<TokenSource>,
+    pub(super) usage: Usage,
+}
+
+impl Tally {
+    /// Notes an event that had been read at `at_ns`.
+    pub(super) fn push(&mut self, at_ns: u64, event: &StreamEvent) -> Progress {
+        let before = self.usage.completion_tokens.unwrap_or(0);
+        let completion_tokens = event.usage.and_then(|usage| usage.completion_tokens);
+        if let Some(usage) = event.usage {
+            self.usage = Usage {
+                prompt_tokens: usage.prompt_tokens.or(self.usage.prompt_tokens),
+                completion_tokens: usage.completion_tokens.or(self.usage.completion_tokens),
+                cached_tokens: usage.cached_tokens.or(self.usage.cached_tokens),
+            };
+        }
+        let ids = event.token_ids.is_some_and(|ids| ids > 0);
+        let grew = completion_tokens.is_some_and(|now| now > before);
+        if event.content == Content::None && !ids && !grew {
+            return Progress::Nothing;
+        }
+        if self.seen.len() >= MAX_EVENTS {
+            return Progress::Full;
+        }
+        self.seen.push(Seen {
+            at_ns,
+            content: event.content,
+            token_ids: event.token_ids,
+            completion_tokens,
+        });
+        Progress::Token
+    }
+
+    /// Whether counting will find a token.
+    pub(super) fn holds(&self) -> Holds {
+        let ids = |seen: &Seen| seen.token_ids.is_some_and(|ids| ids > 0);
+        let token = |seen: &Seen| seen.content != Content::None || ids(seen);
+        if self.seen.iter().any(token) { Holds::Tokens } else { Holds::Nothing }
+    }
+
+    /// Counts the tokens.
+    pub(super) fn count(self) -> Counted {
+        let usage = self.usage;
+        let (source, events) = if let Some(events) = self.by_ids() {
+            (TokenSource::TokenIds, events)
+        } else if let Some(events) = self.by_event_usage() {
+            (TokenSource::EventUsage, events)
+        } else if let Some(events) = self.by_final_usage() {
+            (TokenSource::FinalUsage, events)
+        } else {
+            (TokenSource::Events, self.with_text().map(|s| s.token_event(1)).collect())
+        };
+        if events.is_empty() {
+            let output_tokens = usage.completion_tokens;
+            let source = output_tokens.map(|_| TokenSource::FinalUsage);
+            return Counted { events, output_tokens, source, usage };
+        }
+        let sum = events.iter().fold(0_u32, |sum, event| sum.saturating_add(event.tokens));
+        let events = settle_content(events);
+        Counted { events, output_tokens: Some(sum), source: Some(source), usage }
+    }
+
+    fn with_text(&self) -> impl Iterator<Item = &Seen> {
+        self.seen.iter().filter(|seen| seen.content != Content::None)
+    }
+
+    fn by_ids(&self) -> Option<Vec<TokenEvent>> {
+        self.with_text().all(|seen| seen.token_ids.is_some()).then_some(())?;
+        let events = self.seen.iter().filter_map(|seen| {
+            let ids = seen.token_ids.unwrap_or(0);
+            (ids > 0).then(|| seen.token_event(ids))
+        });
+        Some(events.collect()).filter(|events: &Vec<_>| !events.is_empty())
+    }
+
+    fn by_event_usage(&self) -> Option<Vec<TokenEvent>> {
+        // Without text there is no telling a running usage from a final one.
+        self.with_text().next()?.completion_tokens.filter(|&first| first > 0)?;
+        self.with_text().all(|seen| seen.completion_tokens.is_some()).then_some(())?;
+        let mut before = 0;
+        let mut events = Vec::with_capacity(self.seen.len());
+        for seen in &self.seen {
+            let Some(now) = seen.completion_tokens else { continue };
+            let grown = now.checked_sub(before)?;
+            if grown > 0 {
+                events.push(seen.token_event(grown));
+            }
+            before = now;
+        }
+        Some(events)
+    }
+
+    fn by_final_usage(&self) -> Option<Vec<TokenEvent>> {
+        let tokens = self.usage.completion_tokens.filter(|&tokens| tokens > 0)?;
+        let texts = self.with_text().count() as u64;
+        let mut events = Vec::with_capacity(self.seen.len());
+        let mut given = 0;
+        for (seen, i) in self.with_text().zip(1_u64..) {
+            let product = i * u64::from(tokens);
+            let due =
+                if u64::from(tokens) >= texts { product / texts } else { product.div_ceil(texts) };
+            if due > given {
+                events.push(seen.token_event(u32::try_from(due - given).unwrap_or(u32::MAX)));
+            }
+            given = due;
+        }
+        Some(events).filter(|events| !events.is_empty())
+    }
+}
+
+impl Seen {
+    fn token_event(&self, tokens: u32) -> TokenEvent {
+        TokenEvent { at_ns: self.at_ns, tokens, content: self.content }
+    }
+}
+
+/// A token whose text was "" (part of a character, a held-back stop word) is of the kind of the
+/// next text, where its own comes out; at the end, of the kind of the last; without any, visible.
+fn settle_content(mut events: Vec<TokenEvent>) -> Vec<TokenEvent> {
+    let last = events.iter().rev().map(|e| e.content).find(|c| *c != Content::None);
+    let mut next = last.unwrap_or(Content::Visible);
+    for event in events.iter_mut().rev() {
+        if event.content == Content::None {
+            event.content = next;
+        }
+        next = event.content;
+    }
+    events
+}
