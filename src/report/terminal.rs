@@ -164,8 +164,10 @@ fn table(input: &ReportInput, width: usize, color: Color) -> String {
             let Some(figures) = point.side(index) else { continue };
             let name = if several { format!("  {}", plain(&side.name)) } else { plain(&point.id) };
             let status = figures::status_words(point.phase, figures.status);
+            let told = name.trim_start().starts_with(status);
             let name = match status {
                 "" => fit(&name, first - 1),
+                _ if told => fit(&name, first - 1), // `reference/…` says it itself
                 status => {
                     let room = first.saturating_sub(status.len() + 2);
                     format!("{} {status}", fit(&name, room))

@@ -108,7 +108,7 @@ fn knee(config: &str, group: &str, side: usize, factor: f64) -> Knee {
             in_flight: Some(31.0),
             interval: Some((26.0, 38.0)),
         },
-        best_value: Some("best value between 16 and 64 in flight".into()),
+        best_value: Some("c16 to c64".into()),
     }
 }
 

@@ -107,7 +107,7 @@ fn over_time(key: &str, factor: f64) -> BTreeMap<String, Vec<(f64, f64)>> {
         ("in_flight".to_owned(), level(concurrency, 1)),
         ("request_rate".to_owned(), level(summary(key, factor).request_throughput.unwrap(), 2)),
         ("kv_cache_usage".to_owned(), level(0.31, 3)),
-        ("waiting".to_owned(), level(4.0, 4)),
+        ("requests_waiting".to_owned(), level(4.0, 4)),
         ("ttft_ms".to_owned(), ttft),
     ])
 }

@@ -439,12 +439,23 @@ fn cards(input: &ReportInput) -> Vec<GroupCard> {
             }
             _ => String::new(),
         };
-        let counts = [plural(scenarios.len(), "scenario"), plural(loads, "load point")];
+        let summary = match loads {
+            0 => "what the multiples are relative to".to_owned(),
+            n => format!(
+                "{}, {}{shown}",
+                plural(scenarios.len(), "scenario"),
+                plural(n, "load point")
+            ),
+        };
         GroupCard {
             name: (*name).to_owned(),
             href: figures::group_href(name),
-            summary: format!("{}{shown}", counts.join(", ")),
-            charts: if with_charts { super::group::card_charts(input, name) } else { Vec::new() },
+            summary,
+            charts: if with_charts && loads > 0 {
+                super::group::card_charts(input, name)
+            } else {
+                Vec::new()
+            },
         }
     };
     groups.iter().map(card).collect()

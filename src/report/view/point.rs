@@ -20,16 +20,19 @@ const TOLD: usize = 10;
 const TEXT_LIMIT: usize = 600;
 
 /// Names of series that are known: name, title, unit, shape.
-const SERIES: [(&str, &str, &str, Shape); 10] = [
+const SERIES: [(&str, &str, &str, Shape); 13] = [
     ("in_flight", "In flight", "requests", Shape::Level),
     ("request_rate", "Requests per second", "req/s", Shape::Level),
     ("ttft_ms", "TTFT per request", "ms", Shape::Events),
     ("itl_by_position_ms", "ITL by token position", "ms", Shape::Level),
-    ("errors", "Errors", "per second", Shape::Level),
-    ("running", "Server: running", "requests", Shape::Level),
-    ("waiting", "Server: waiting", "requests", Shape::Level),
+    ("errors", "Errors", "requests", Shape::Level),
+    ("requests_running", "Server: running", "requests", Shape::Level),
+    ("requests_waiting", "Server: waiting", "requests", Shape::Level),
     ("kv_cache_usage", "Server: KV cache in use", "share", Shape::Level),
-    ("gpu_utilization", "GPU in use", "%", Shape::Level),
+    ("gpu_utilization_percent", "GPU in use", "%", Shape::Level),
+    ("gpu_clock_mhz", "GPU clock", "MHz", Shape::Level),
+    ("gpu_temperature_c", "GPU temperature", "°C", Shape::Level),
+    ("gpu_memory_used_mib", "GPU memory", "MiB", Shape::Level),
     ("gpu_power_w", "GPU power", "W", Shape::Level),
 ];
 
@@ -247,6 +250,10 @@ fn timelines(input: &ReportInput, point: &PointInput) -> Vec<Chart> {
             Some(Track { name: &side.name, color, samples: point.side(color)?.series.get(name)? })
         });
         let tracks: Vec<_> = tracks.collect();
+        let nothing = |t: &Track<'_>| t.samples.iter().all(|s| s.1 == 0.0);
+        if name == "errors" && tracks.iter().all(nothing) {
+            return None;
+        }
         chart::timeline::chart(title, unit, shape, &tracks)
     };
     known.chain(others).filter_map(draw).take(16).collect()
