@@ -312,6 +312,9 @@ pub fn limits(input: &ReportInput) -> Vec<String> {
         };
         lines.push(format!("{whose}knee {}", knee.knee.state));
         lines.push(format!("{whose}crossover {}", knee.crossover.state));
+        if let Some(loads) = &knee.best_value {
+            lines.push(format!("{whose}best value: {loads} (QPS per latency near its peak)"));
+        }
     }
     if mine.len() > 3 {
         lines.push(format!("{} more scenarios on their groups' pages", mine.len() - 3));
