@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use super::view::figures::{self, FindingView};
 use super::view::{self, Outcome, index, shorten};
 use super::{PointInput, Report, ReportInput};
-use crate::compare::Verdict;
+use crate::compare::{Cell, Comparison, Verdict};
 use crate::metric::{Measure, Metric};
 use crate::units;
 
@@ -226,7 +226,8 @@ fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) 
     let ranked = figures::ranked_cells(input, None);
     let worth = |verdict| !matches!(verdict, Verdict::Unchanged | Verdict::WithinNoise);
     let told: Vec<_> = ranked.iter().filter(|(_, c)| c.gated && worth(c.verdict)).collect();
-    for (comparison, cell) in told.iter().take(TOLD) {
+    let told = alike(&told);
+    for (comparison, cell, sentence) in told.iter().take(TOLD) {
         let tone = match view::verdict_class(cell.verdict) {
             "good" => Tone::Good,
             "bad" => Tone::Bad,
@@ -240,12 +241,41 @@ fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) 
             String::new()
         };
         let id = fit(&plain(&cell.point), 40);
-        let line = format!("{id}{side}: {}", plain(&view::cell_sentence(cell)));
+        let line = format!("{id}{side}: {}", plain(sentence));
         text.push_str(&format!("  {mark} {}\n", wrapped(&line, width - 4, 4)));
     }
     if told.len() > TOLD {
         text.push_str(&format!("    and {} more in the report\n", told.len() - TOLD));
     }
+}
+
+/// The cells to tell, each with its sentence. Cells of a load point that say nothing for the same
+/// reason share one: a wall of equal reasons hides what matters.
+fn alike<'a>(told: &[&(&'a Comparison, &'a Cell)]) -> Vec<(&'a Comparison, &'a Cell, String)> {
+    let silent = |c: &Cell| {
+        matches!(c.verdict, Verdict::Invalid | Verdict::Incomparable | Verdict::Saturated)
+    };
+    let same =
+        |a: &Cell, b: &Cell| (&a.point, a.verdict, &a.reason) == (&b.point, b.verdict, &b.reason);
+    let mut lines: Vec<(&Comparison, &Cell, String)> = Vec::new();
+    for (comparison, cell) in told {
+        let with = || {
+            told.iter()
+                .filter(|(c, other)| c.new_label == comparison.new_label && same(cell, other))
+        };
+        if !silent(cell) || cell.reason.is_none() || with().count() == 1 {
+            lines.push((comparison, cell, view::cell_sentence(cell)));
+        } else if !lines
+            .iter()
+            .any(|(c, first, _)| c.new_label == comparison.new_label && same(first, cell))
+        {
+            let names: Vec<String> = with().map(|(_, other)| other.measure.label()).collect();
+            let reason = cell.reason.as_deref().unwrap_or_default();
+            let verdict = view::verdict_label(cell.verdict);
+            lines.push((comparison, cell, format!("{}: {verdict} ({reason})", names.join(", "))));
+        }
+    }
+    lines
 }
 
 fn section(text: &mut String, head: &str, lines: &[String], width: usize, color: Color) {
