@@ -182,8 +182,14 @@ pub(super) fn present(conclusion: &Conclusion, surface: Surface) -> Result<u8> {
         OutputFormat::Terminal => {
             let color = Color::of(&std::io::stdout());
             terminal::print(&terminal::render(&conclusion.report, terminal::width(), color))?;
-            for reason in &conclusion.gate.reasons {
-                terminal::print(&format!("gate: {reason}\n"))?;
+            // The first decides; the verdicts above tell the others.
+            if let Some((first, others)) = conclusion.gate.reasons.split_first() {
+                let more = match others.len() {
+                    0 => String::new(),
+                    n => format!(" (and {n} more)"),
+                };
+                let code = conclusion.gate.exit_code;
+                terminal::print(&format!("gate: exit code {code}: {first}{more}\n"))?;
             }
             terminal::print(&format!("report: {}\n", conclusion.page.display()))?;
         }

@@ -190,7 +190,7 @@ fn crossover_words(crossover: &Crossover) -> Turning {
         }
         Crossover::NotReached { throughput_multiple, latency_multiple } => Turning {
             state: format!(
-                "not reached: at the highest load QPS is × {}, latency × {}",
+                "not reached: at the highest load QPS is ×\u{a0}{}, latency ×\u{a0}{}",
                 significant(*throughput_multiple),
                 significant(*latency_multiple)
             ),

@@ -75,9 +75,21 @@ pub fn rebuild_report(
         None => newest(store)?,
     };
     let comparison: Option<Comparison> = store.load_comparison(&run.id)?;
-    let factions = sides_of(run);
+    let mut factions = sides_of(run);
+    if let Some(comparison) = comparison.as_ref().filter(|_| factions.len() == 1) {
+        factions.splice(0..0, stored_base(store, comparison));
+    }
     let standing = Standings { meeting: Meeting::Blocks, day: DaySpread::None };
     conclude(store, &factions, judge, &standing, comparison)
+}
+
+/// The base that a stored comparison was made with; none where its runs are no longer there: then
+/// the verdicts are shown without it.
+fn stored_base(store: &Store, comparison: &Comparison) -> Option<Faction> {
+    let runs = comparison.base_runs.iter().map(|id| store.load_run(id));
+    let runs: Vec<StoredRun> = runs.collect::<Result<_>>().ok()?;
+    let known = !runs.is_empty();
+    known.then(|| Faction { name: comparison.base_label.clone(), side: Side::New, runs })
 }
 
 fn newest(store: &Store) -> Result<StoredRun> {

@@ -54,6 +54,7 @@ impl Session<'_> {
             health: outcome.health.clone(),
             telemetry: seen.telemetry,
             series: seen.series,
+            itl_by_position_ms: outcome.positions.means_ms(),
         };
         self.keep(round, outcome, plan)
     }

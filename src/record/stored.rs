@@ -187,6 +187,9 @@ pub struct StoredRound {
     /// Samples over the round (queue, KV use, …): canonical name → (ns, value), at most 600 each.
     #[serde(default, serialize_with = "finite::series")]
     pub series: BTreeMap<String, Vec<(u64, f64)>>,
+    /// Mean ITL of the measured requests by token position, from 1, in ms; at most 128 places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub itl_by_position_ms: Vec<(u64, f64)>,
 }
 
 /// What a warm-up did.

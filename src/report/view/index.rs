@@ -285,6 +285,18 @@ fn is_told(verdict: Verdict) -> bool {
     )
 }
 
+/// Whether the gate's reason is that of a number which is told with its verdict anyway.
+fn is_of_a_cell(comparison: &Comparison, reason: &str) -> bool {
+    let mut cells = comparison.cells.iter().filter(|c| is_told(c.verdict) && c.gated);
+    let of_cell = |c: &Cell| {
+        let cell = format!("{} at {} ", c.measure.label(), c.point);
+        reason.starts_with(&cell) && !reason.contains("implausibl")
+    };
+    let all =
+        |s: &SuiteResult| reason.starts_with(&format!("{} regressed over", s.measure.label()));
+    cells.any(of_cell) || comparison.suite.iter().any(all)
+}
+
 /// Whether to believe it: mode, restarts, advice, findings.
 #[must_use]
 pub fn trust(input: &ReportInput) -> Vec<String> {
@@ -298,7 +310,8 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
         let blocks = plural(comparison.blocks as usize, "restart");
         let each = if comparison.blocks > 0 { format!("; {blocks} a side") } else { String::new() };
         lines.push(format!("{name}{}{each}", mode_sentence(comparison)));
-        let more = comparison.advice.iter().chain(comparison.gate.reasons.iter().take(3));
+        let reasons = comparison.gate.reasons.iter().filter(|r| !is_of_a_cell(comparison, r));
+        let more = comparison.advice.iter().chain(reasons.take(3));
         for line in more {
             if !lines.contains(line) {
                 lines.push(line.clone());
@@ -321,7 +334,13 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
     }
     let findings = input.all_findings();
     let grave = findings.iter().filter(|f| f.severity > Severity::Note).count();
+    let silent =
+        |c: &&Cell| c.gated && matches!(c.verdict, Verdict::Invalid | Verdict::Incomparable);
+    let silent = input.comparisons.iter().flat_map(|c| &c.cells).filter(silent).count();
     lines.push(match grave {
+        0 if silent > 0 => {
+            format!("{} not valid: why is told beside each", plural(silent, "gated number"))
+        }
         0 => "nothing found that limits trust".to_owned(),
         1 => "1 finding below limits trust".to_owned(),
         n => format!("{n} findings below limit trust"),

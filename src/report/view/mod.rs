@@ -277,12 +277,17 @@ pub fn cell_note(cell: &Cell) -> Option<String> {
     if let Some(reason) = &cell.reason {
         return Some(reason.clone());
     }
-    match (cell.verdict, cell.blocks_needed) {
-        (Verdict::Inconclusive, Some(blocks)) => {
-            Some(format!("needs about {blocks} restarts a side"))
-        }
-        _ => None,
+    if cell.verdict != Verdict::Inconclusive {
+        return None;
     }
+    let seen = cell.minimum_detectable.filter(|m| m.is_finite());
+    let seen = seen.map(|m| {
+        let size = units::change(m.abs());
+        format!("only changes of {} or more would be seen", size.trim_start_matches('+'))
+    });
+    let needed = cell.blocks_needed.map(|n| format!("about {n} restarts a side would decide"));
+    let parts: Vec<String> = seen.into_iter().chain(needed).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// What a comparison's mode may claim, in a sentence.

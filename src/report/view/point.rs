@@ -26,7 +26,7 @@ const SERIES: [(&str, &str, &str, Shape); 13] = [
     ("in_flight", "In flight", "requests", Shape::Level),
     ("request_rate", "Requests per second", "req/s", Shape::Level),
     ("ttft_ms", "TTFT per request", "ms", Shape::Events),
-    ("itl_by_position_ms", "ITL by token position", "ms", Shape::Level),
+    ("itl_by_position_ms", "ITL by token position", "ms", Shape::Positions),
     ("errors", "Errors", "requests", Shape::Level),
     ("requests_running", "Server: running", "requests", Shape::Level),
     ("requests_waiting", "Server: waiting", "requests", Shape::Level),
