@@ -339,7 +339,7 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
     let silent = input.comparisons.iter().flat_map(|c| &c.cells).filter(silent).count();
     lines.push(match grave {
         0 if silent > 0 => {
-            format!("{} not valid: why is told beside each", plural(silent, "gated number"))
+            format!("{} not valid; the table says why", plural(silent, "gated number"))
         }
         0 => "nothing found that limits trust".to_owned(),
         1 => "1 finding below limits trust".to_owned(),
@@ -423,7 +423,8 @@ pub fn identity(input: &ReportInput) -> Vec<Entry> {
         }
         _ => servers.into_iter().for_each(|(name, words)| add(name, words)),
     }
-    for row in super::compare::differing(input).into_iter().take(DIFFERING_TOLD) {
+    let rows = super::compare::differing(input).into_iter().filter(|row| row.name != "server");
+    for row in rows.take(DIFFERING_TOLD) {
         let values = input.sides.iter().zip(&row.values);
         let values: Vec<String> = values.map(|(s, v)| format!("{} {v}", s.name)).collect();
         add(&format!("{} differs", row.name), values.join(" · "));
@@ -444,13 +445,15 @@ pub fn identity(input: &ReportInput) -> Vec<Entry> {
     entries
 }
 
-/// Engine, model and URL of a side's server.
+/// What a side's server is called where that is not the side's name; its engine, model and URL.
 fn server_words(side: &SideInput) -> String {
     let server = side.runs.last().and_then(|r| r.sides.get(&side.side));
     let Some(server) = server else { return String::new() };
     let engine = [server.engine.clone(), server.engine_version.clone()];
     let engine: Vec<String> = engine.into_iter().flatten().collect();
-    let parts = [engine.join(" "), server.model.clone(), server.url.clone()];
+    let own_name = Some(&server.label).filter(|l| **l != side.name && **l != server.url);
+    let label = own_name.cloned().unwrap_or_default();
+    let parts = [label, engine.join(" "), server.model.clone(), server.url.clone()];
     let parts: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).collect();
     parts.join(" · ")
 }
