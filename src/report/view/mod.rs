@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod figures;
 pub mod group;
+pub mod identity;
 pub mod index;
 pub mod point;
 
