@@ -9,8 +9,9 @@ use crate::clock::Clock;
 use crate::compare::gate;
 use crate::error::{Error, Result};
 use crate::import::{self, Imported, ImportedRound, Order, Sends};
-use crate::metric::{Metric, Statistic};
+use crate::metric::{Measure, Metric, Statistic};
 use crate::record::StoredRun;
+use crate::record::stored::Health;
 use crate::report::terminal;
 use crate::scenario::Load;
 use crate::settings::Settings;
@@ -50,7 +51,7 @@ impl ImportCommand {
             name: &self.name,
             scenario: self.scenario.as_deref(),
             metadata: &facts(&self.metadata)?,
-            command_line: std::env::args().collect(),
+            command_line: command_line(),
             at,
         };
         let mut imported = import::read(&order)?;
@@ -60,6 +61,11 @@ impl ImportCommand {
         terminal::print(&told(&self.name, &run))?;
         Ok(gate::FINE)
     }
+}
+
+/// The command without the program's path.
+fn command_line() -> Vec<String> {
+    std::iter::once("inferometer".to_owned()).chain(std::env::args().skip(1)).collect()
 }
 
 /// `K=V`, split once.
@@ -85,9 +91,11 @@ fn keep(store: &Store, imported: &Imported) -> Result<StoredRun> {
 }
 
 /// Where the file says when requests were sent, it says whether they marched in waves; TTFT is then
-/// that of the wave.
+/// that of the wave. Told once a load point, of its worst round.
 fn find_waves(imported: &mut Imported) {
-    for ImportedRound { round, records, itl, icl, sends } in &mut imported.rounds {
+    let mut worst: BTreeMap<String, Health> = BTreeMap::new();
+    for (place, whole) in imported.rounds.iter_mut().enumerate() {
+        let ImportedRound { round, records, itl, icl, sends } = whole;
         let point = imported.run.points.iter().find(|point| point.id == round.point);
         let several = point.is_some_and(|p| matches!(p.point.load, Load::Concurrency(n) if n > 1));
         if *sends == Sends::Unknown || !several {
@@ -95,16 +103,19 @@ fn find_waves(imported: &mut Imported) {
         }
         let input = RoundInput { round, records, itl, icl };
         let summary = summary::summarise(&[input], None);
-        let median_ms =
-            summary.distributions.get(&Metric::E2el).and_then(|d| d.get(Statistic::P50));
+        let median_ms = summary.get(Measure::of(Metric::E2el, Statistic::P50));
         let sends_ns: Vec<u64> = records.iter().filter_map(|record| record.sent_ns).collect();
         round.health.lockstep = median_ms.and_then(|ms| health::lockstep(&sends_ns, ms * 1e6));
-        imported.run.findings.extend(health::waves_finding(&round.health, &round.point));
-        let listed = imported.run.rounds.iter_mut();
-        for twin in listed.filter(|twin| twin.point == round.point && twin.round == round.round) {
-            twin.health.clone_from(&round.health);
+        if let Some(listed) = imported.run.rounds.get_mut(place) {
+            listed.health.clone_from(&round.health);
+        }
+        let known = worst.entry(round.point.clone()).or_default();
+        if round.health.lockstep > known.lockstep {
+            known.clone_from(&round.health);
         }
     }
+    let waves = worst.iter().filter_map(|(point, health)| health::waves_finding(health, point));
+    imported.run.findings.extend(waves);
 }
 
 fn told(name: &str, run: &StoredRun) -> String {
@@ -116,7 +127,8 @@ fn told(name: &str, run: &StoredRun) -> String {
     }
     for finding in &run.findings {
         let at = finding.point.as_ref().map(|point| format!("{point}: ")).unwrap_or_default();
-        text.push_str(&format!("note: {at}{}\n", finding.text));
+        let severity = format!("{:?}", finding.severity).to_lowercase();
+        text.push_str(&format!("{severity}: {at}{}\n", finding.text));
     }
     text.push_str(&format!("baseline {name} now points at run {}\n", run.id));
     text

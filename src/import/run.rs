@@ -15,7 +15,7 @@ use crate::record::{Finding, Severity, StoredRound, StoredRun, StoredStart};
 use crate::rng::Seed;
 use crate::scenario::digest::fnv1a_128;
 use crate::scenario::{Load, LoadPoint, PromptSpec};
-use crate::units::{self, s_to_ns};
+use crate::units::s_to_ns;
 
 /// The tool whose files are read.
 const TOOL: &str = "vllm bench serve";
@@ -59,7 +59,7 @@ pub(super) fn assemble(order: &Order<'_>, results: Vec<VllmResult>) -> Result<Im
         }
         let round = round(order, &id, *pass, result);
         *pass += 1;
-        run.findings.extend(point_findings(&id, point, result));
+        run.findings.extend(point_findings(&id, result));
         let Measured { records, itl, icl } =
             result.details.as_ref().map(|d| d.measured(round.round)).unwrap_or_default();
         run.rounds.push(round.clone());
@@ -231,48 +231,56 @@ fn run_findings(placed: &[Placed]) -> Vec<Finding> {
     ];
     let all = placed.len();
     let mut lacking = |code: &str, lacks: &dyn Fn(&VllmResult) -> bool, what: &str, mend: &str| {
-        let n = placed.iter().filter(|p| lacks(&p.result)).count();
-        if n > 0 {
-            findings.push(note(code, format!("{n} of {all} results {what}")).with_mend(mend));
-        }
+        let place = match placed.iter().filter(|p| lacks(&p.result)).count() {
+            0 => return,
+            n if n == all => String::new(),
+            n => format!(" in {n} of {all} results"),
+        };
+        findings.push(note(code, what.replace("{where}", &place)).with_mend(mend));
     };
     let detailed = "`--save-detailed` keeps them";
     lacking(
         "no_requests",
         &|r| r.details.is_none(),
-        "have no times of single requests: mean and percentiles are those that the tool reports",
+        "no times of single requests are kept{where}: means and percentiles are those that the tool reports",
         detailed,
     );
     let some = |r: &VllmResult, lacks: fn(&Details) -> bool| r.details.as_ref().is_some_and(lacks);
     lacking(
         "no_ends",
         &|r| some(r, |d| !d.has_ends()),
-        "do not say when single requests ended: TPOT and E2EL are those that the tool reports",
+        "no ends of single requests are kept{where}: TPOT and E2EL are those that the tool reports",
         detailed,
     );
     lacking(
         "no_gaps",
         &|r| some(r, |d| d.itls.is_none()),
-        "have no gaps between tokens: ITL is that which the tool reports, and stalls do not show",
+        "no gaps between tokens are kept{where}: ITL is that which the tool reports, and stalls do not show",
         detailed,
     );
     lacking(
         "no_sends",
         &|r| some(r, |d| d.sends() == Sends::Unknown),
-        "do not say when requests were sent: nothing is shown over time, and waves do not show",
+        "no send times are kept{where}: nothing is shown over time, and waves do not show",
         "a later vLLM keeps `start_times`",
     );
     lacking(
         "no_date",
         &|r| r.written_at.is_none(),
-        "have no date: they are taken as of their import",
-        "none is needed to compare them",
+        "no date is kept{where}: the time is that of the import",
+        "none is needed to compare",
+    );
+    lacking(
+        "drain",
+        &|r| matches!(r.load, Load::RequestRate(_)),
+        "QPS at an offered rate divides by the run with its drain{where}: it reads below the rate though nothing need be saturated",
+        "`inferometer run --request-rate …` measures inside a window",
     );
     findings
 }
 
 /// What is true of one result.
-fn point_findings(id: &str, point: &LoadPoint, result: &VllmResult) -> Vec<Finding> {
+fn point_findings(id: &str, result: &VllmResult) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut find = |code: &str, severity, text: String| {
         findings.push(Finding::new(code, severity, text).at(id));
@@ -292,18 +300,6 @@ fn point_findings(id: &str, point: &LoadPoint, result: &VllmResult) -> Vec<Findi
         Offered::Ramp => {
             let text = "the rate rose while it was measured: the load is its last, the figures are of all of it";
             find("ramp_up", Severity::Warning, text.to_owned());
-        }
-    }
-    if let (Load::RequestRate(rate), Some(qps)) =
-        (point.load, result.reported.get("request_throughput"))
-    {
-        let text = format!(
-            "its QPS of {} divides by the run with its drain: below the {} offered, though nothing need be saturated",
-            units::significant(*qps),
-            rate.per_s
-        );
-        if *qps < rate.per_s {
-            find("drain", Severity::Note, text);
         }
     }
     let told = result.details.as_ref().filter(|d| d.errors.is_some()).map(Details::completed);
