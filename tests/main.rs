@@ -3,6 +3,7 @@
 mod architecture;
 mod declare;
 mod drive;
+mod import;
 mod json_schema;
 mod kept;
 mod plan;
