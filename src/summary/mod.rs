@@ -2,12 +2,15 @@
 
 pub mod goodput;
 pub mod health;
+pub mod limit;
 pub mod measured;
 pub mod multiple;
 pub mod quantile;
 pub mod samples;
 pub mod series;
+pub mod server_word;
 pub mod steady;
+pub mod tokens;
 
 use std::collections::BTreeMap;
 
@@ -18,7 +21,7 @@ use crate::plan::Side;
 use crate::record::request::Part;
 use crate::record::{GapHistogram, Outcome, RequestRecord, StoredRound};
 use crate::scenario::Slo;
-use crate::transport::FailureKind;
+use crate::transport::{FailureKind, TokenSource};
 use crate::units::ns_to_s;
 
 pub use health::Window;
@@ -90,6 +93,9 @@ pub struct Summary {
     pub duration_s: f64,
     /// Measured requests whose TPOT is undefined.
     pub tpot_undefined: u64,
+    /// Measured requests that completed, by who counted their tokens.
+    #[serde(default)]
+    pub token_sources: BTreeMap<TokenSource, u64>,
 }
 
 impl Summary {
@@ -182,6 +188,9 @@ fn count_requests(summary: &mut Summary, records: &[RequestRecord]) {
                 summary.input_tokens += u64::from(input_tokens(record));
                 summary.output_tokens += u64::from(record.output_tokens.unwrap_or(0));
                 summary.tpot_undefined += u64::from(record.tpot_ms().is_none());
+                if let Some(source) = record.token_source {
+                    *summary.token_sources.entry(source).or_default() += 1;
+                }
             }
             Outcome::Failed => {
                 summary.failed += 1;

@@ -285,9 +285,35 @@ impl Client {
 pub(super) fn refusal_text(status: reqwest::StatusCode, body: &[u8]) -> String {
     let said = match serde_json::from_slice::<Value>(body) {
         Ok(value) => error_text(&value),
-        Err(_) => Some(String::from_utf8_lossy(body).trim().to_owned()).filter(|s| !s.is_empty()),
+        Err(_) => Some(plain_words(&String::from_utf8_lossy(body))).filter(|s| !s.is_empty()),
     };
     said.map_or_else(|| status.to_string(), |said| format!("{status}: {said}"))
+}
+
+/// A page's words on one line, its tags left out: gateways answer with HTML.
+fn plain_words(page: &str) -> String {
+    let is_page = page.trim_start().get(..1) == Some("<");
+    let mut words = String::new();
+    let mut inside_tag = false;
+    for letter in page.chars() {
+        match letter {
+            '<' if is_page => inside_tag = true,
+            '>' if is_page && inside_tag => {
+                inside_tag = false;
+                words.push(' ');
+            }
+            _ if inside_tag => {}
+            _ => words.push(letter),
+        }
+    }
+    let mut said: Vec<&str> = Vec::new();
+    for line in words.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        // A page's title is mostly its heading too.
+        if said.last() != Some(&line) {
+            said.push(line);
+        }
+    }
+    said.join(" ")
 }
 
 fn header_map(settings: &ClientSettings) -> Result<HeaderMap> {

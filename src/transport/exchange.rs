@@ -37,7 +37,7 @@ const REFUSAL_LIMIT: Duration = Duration::from_secs(10);
 const TRAILER_LIMIT: Duration = Duration::from_millis(100);
 
 /// Which source counted a request's output tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenSource {
     /// Token ids in the events.
@@ -48,6 +48,19 @@ pub enum TokenSource {
     FinalUsage,
     /// One token an event: a last resort, said aloud.
     Events,
+}
+
+impl TokenSource {
+    /// What people call it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::TokenIds => "token ids in every event",
+            Self::EventUsage => "usage in every event",
+            Self::FinalUsage => "final usage",
+            Self::Events => "events",
+        }
+    }
 }
 
 /// Everything seen of one request.
