@@ -3,6 +3,7 @@
 mod architecture;
 mod declare;
 mod drive;
+mod faults;
 mod json_schema;
 mod kept;
 mod plan;

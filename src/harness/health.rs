@@ -308,9 +308,9 @@ impl Session<'_> {
             for side in [Side::Base, Side::New] {
                 let Some(here) = notes.get(&(side, stored.id.clone())) else { continue };
                 let lower = notes.iter().filter(|((s, _), n)| *s == side && n.is_below(here));
-                let below = lower.map(|(_, n)| n).max_by(|a, b| {
-                    load_of(a.point.load).total_cmp(&load_of(b.point.load))
-                });
+                let below = lower
+                    .map(|(_, n)| n)
+                    .max_by(|a, b| load_of(a.point.load).total_cmp(&load_of(b.point.load)));
                 for mut finding in here.findings(below) {
                     if two_sides {
                         let whose = if side == Side::Base { "base" } else { "new" };

@@ -158,7 +158,10 @@ mod tests {
         let mut at = Circumstances::default();
         begins(&at, "where the limit is cannot be told");
         at.gain = Some(0.1);
-        begins(&at, "the limit is probably the server's compute: of the load added to the point below, 10 %");
+        begins(
+            &at,
+            "the limit is probably the server's compute: of the load added to the point below, 10 %",
+        );
         at.gpu_percent = vec![99.0];
         begins(&at, "the limit is the server's compute: its GPU is 99 % busy");
         at.told = told(&[("outside_e2el_ms", 30.0), ("client_e2el_mean_ms", 100.0)]);
@@ -170,14 +173,18 @@ mod tests {
         let calm = Circumstances { waiting: vec![(0.0, None)], ..Circumstances::default() };
         begins(&calm, "no limit is reached");
         let waits = told(&[("server_queue_time_mean_ms", 90.0), ("server_ttft_mean_ms", 100.0)]);
-        begins(&Circumstances { told: waits, ..calm }, "the limit is the server's queue: a request waits 90.0 ms, 90 %");
+        begins(
+            &Circumstances { told: waits, ..calm },
+            "the limit is the server's queue: a request waits 90.0 ms, 90 %",
+        );
     }
 
     #[test]
     fn a_level_is_a_mean_and_its_growth() {
         assert_eq!(level(&[]), None);
         assert_eq!(level(&[(0, 1.0), (1, 3.0)]), Some((2.0, None)));
-        let grown: Vec<(u64, f64)> = (0..6).map(|i| (i, f64::from(u32::try_from(i).unwrap() + 1))).collect();
+        let grown: Vec<(u64, f64)> =
+            (0..6).map(|i| (i, f64::from(u32::try_from(i).unwrap() + 1))).collect();
         assert_eq!(level(&grown), Some((3.5, Some(5.5 / 1.5))));
     }
 }

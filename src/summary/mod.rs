@@ -162,7 +162,11 @@ impl Rates {
         let window = Window::of(input.round);
         self.length_s += ns_to_s(window.length_ns());
         for record in input.records {
-            self.output_tokens += f64::from(record.window_tokens);
+            // What a failed request had brought is of no use to its sender. One that we cancelled after
+            // the window was served as well as any other inside it.
+            if record.outcome != Outcome::Failed {
+                self.output_tokens += f64::from(record.window_tokens);
+            }
             self.in_flight_s += ns_to_s(window.in_flight_ns(record));
             if record.outcome != Outcome::Completed || !window.ended_inside(record) {
                 continue;

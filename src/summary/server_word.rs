@@ -102,7 +102,8 @@ pub fn findings(told: &BTreeMap<String, f64>) -> Vec<Finding> {
 /// The server's times beside ours, in one sentence.
 fn beside(told: &BTreeMap<String, f64>) -> Option<Finding> {
     let mut parts = Vec::new();
-    for ((server, client, outside), label) in PAIRS.into_iter().zip(["TTFT", "TPOT", "ITL", "E2EL"]) {
+    for ((server, client, outside), label) in PAIRS.into_iter().zip(["TTFT", "TPOT", "ITL", "E2EL"])
+    {
         if let (Some(server), Some(client), Some(outside)) =
             (told.get(server), told.get(client), told.get(outside))
         {

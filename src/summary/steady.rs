@@ -97,7 +97,8 @@ pub fn unsettled_finding(ratio: f64) -> Finding {
         "the first part of the window is not like the rest (MSER-5: its mean is {ratio:.2} × theirs): it \
          was still settling"
     );
-    Finding::new("not_settled", Severity::Warning, text).with_mend("warm up longer: `--warm-up-time`")
+    Finding::new("not_settled", Severity::Warning, text)
+        .with_mend("warm up longer: `--warm-up-time`")
 }
 
 /// The finding about a round that was not steady.

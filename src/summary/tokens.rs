@@ -179,8 +179,11 @@ impl TokenAccount {
 
     fn early_stops(&self) -> Option<Finding> {
         let early = share(self.early, self.completed).filter(|share| *share > 0.0)?;
-        let severity =
-            if self.output.ratio() < 1.0 - LENGTH_LIMIT { Severity::Warning } else { Severity::Note };
+        let severity = if self.output.ratio() < 1.0 - LENGTH_LIMIT {
+            Severity::Warning
+        } else {
+            Severity::Note
+        };
         let text = format!(
             "{:.0} % of the answers ended before the asked length and count as long as they were: {}",
             early * 100.0,
