@@ -160,3 +160,51 @@ fn others(told: &BTreeMap<String, f64>) -> Option<Finding> {
             .with_mend("measure a server that serves nobody else")
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(values: &[(&str, f64)]) -> BTreeMap<String, f64> {
+        values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
+    fn codes(values: &[(&str, f64)]) -> Vec<String> {
+        findings(&told(values)).into_iter().map(|finding| finding.code).collect()
+    }
+
+    #[test]
+    fn counts_add_up_and_times_are_averaged() {
+        let rounds = [
+            told(&[("preemptions", 2.0), ("server_ttft_mean_ms", 10.0)]),
+            told(&[("preemptions", 3.0), ("server_ttft_mean_ms", 30.0)]),
+            told(&[("prefix_cache_hit_rate", 0.5)]),
+        ];
+        let all = pooled(&rounds);
+        assert_eq!(all["preemptions"], 5.0);
+        assert_eq!(all["server_ttft_mean_ms"], 20.0);
+        assert_eq!(all["prefix_cache_hit_rate"], 0.5, "only of rounds that have it");
+    }
+
+    #[test]
+    fn what_is_not_offered_is_not_told() {
+        assert!(codes(&[]).is_empty());
+        assert!(codes(&[("preemptions", 0.0), ("prefix_cache_hit_rate", 0.0)]).is_empty());
+        assert_eq!(codes(&[("preemptions", 1.0)]), ["preemptions"]);
+        assert_eq!(codes(&[("prefix_cache_hit_rate", 0.4)]), ["prefix_cache"]);
+        let near = [("generation_tokens", 104.0), ("client_generation_tokens", 100.0)];
+        assert!(codes(&near).is_empty());
+        let far = [("generation_tokens", 106.0), ("client_generation_tokens", 100.0)];
+        assert_eq!(codes(&far), ["other_traffic"]);
+    }
+
+    #[test]
+    fn nothing_is_set_beside_a_silent_server() {
+        let mut silent = BTreeMap::new();
+        set_beside(&mut silent, &[]);
+        assert!(silent.is_empty());
+        let mut no_requests = told(&[("server_ttft_mean_ms", 3.0)]);
+        set_beside(&mut no_requests, &[]);
+        assert_eq!(no_requests.len(), 1, "no request, no mean, no difference");
+    }
+}

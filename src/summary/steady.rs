@@ -121,3 +121,27 @@ pub fn drift_finding(ratio: f64) -> Finding {
     );
     Finding::new("not_steady", Severity::Warning, text).with_mend(mend)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Twenty values that repeat: 0.9 to 1.1, mean 1.
+    fn noise(n: usize) -> Vec<f64> {
+        (0..n).map(|i| 0.9 + 0.2 * f64::from(u32::try_from(i * 7 % 20).unwrap()) / 19.0).collect()
+    }
+
+    #[test]
+    fn a_beginning_unlike_the_rest_is_seen_and_noise_is_not() {
+        assert_eq!(unsettled(&noise(120)), None);
+        let mut settling = noise(120);
+        settling.iter_mut().take(40).for_each(|value| *value *= 2.0);
+        let ratio = unsettled(&settling).unwrap();
+        assert!((ratio - 2.0).abs() < 0.05, "{ratio}");
+        // A short start is what the ramp leaves; it is cut by nobody and moves little.
+        let mut short = noise(120);
+        short.iter_mut().take(10).for_each(|value| *value *= 2.0);
+        assert_eq!(unsettled(&short), None);
+        assert_eq!(unsettled(&settling[..50]), None, "too few to tell");
+    }
+}

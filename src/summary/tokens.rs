@@ -230,3 +230,33 @@ impl TokenAccount {
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_told_as_a_distribution() {
+        let mut lengths = Deviation::default();
+        for counted in [126, 128, 128, 128, 131] {
+            lengths.add(128, counted);
+        }
+        assert!(lengths.differs());
+        assert_eq!(
+            (lengths.quantile(0.05), lengths.quantile(0.5), lengths.quantile(0.95)),
+            (-2, 0, 0)
+        );
+        assert_eq!(lengths.quantile(1.0), 3);
+        assert!(
+            lengths.words().starts_with("128.0 tokens asked, 128.2 counted"),
+            "{}",
+            lengths.words()
+        );
+        assert_eq!(Deviation::default().quantile(0.5), 0);
+    }
+
+    #[test]
+    fn nothing_measured_is_no_finding() {
+        assert!(TokenAccount::default().findings().is_empty());
+    }
+}

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers outside `#[test]` functions
 
 mod ends;
+mod preflight;
 mod table;
 mod tokens;
 
