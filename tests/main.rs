@@ -8,3 +8,4 @@ mod sim;
 mod sim_http;
 mod statistics;
 mod store;
+mod wire;

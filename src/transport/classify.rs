@@ -28,12 +28,15 @@ pub(super) fn transport(
     connections: &Connections,
 ) -> (FailureKind, String) {
     let clues = Clues::of(error, connections);
-    (clues.kind(error, stage), describe(error))
+    (clues.kind(stage), describe(error))
 }
 
 /// What the chain of causes says.
 #[derive(Debug, Default)]
 struct Clues {
+    connecting: bool,
+    timed_out: bool,
+    dns: bool,
     io: Option<io::ErrorKind>,
     errno: Option<i32>,
     tls: bool,
@@ -44,7 +47,12 @@ struct Clues {
 
 impl Clues {
     fn of(error: &reqwest::Error, connections: &Connections) -> Self {
-        let mut clues = Self::default();
+        let mut clues = Self {
+            connecting: error.is_connect(),
+            timed_out: error.is_timeout(),
+            dns: error.is_dns(),
+            ..Self::default()
+        };
         for cause in causes(error) {
             if let Some(io) = cause.downcast_ref::<io::Error>() {
                 clues.io = clues.io.or(Some(io.kind()));
@@ -62,7 +70,7 @@ impl Clues {
         clues
     }
 
-    fn kind(&self, error: &reqwest::Error, stage: Stage) -> FailureKind {
+    fn kind(&self, stage: Stage) -> FailureKind {
         use FailureKind::{
             ClientDescriptors, ClientPorts, Connect, ConnectRefused, ConnectTimeout, Dns,
             NotAStream, Reset, StaleConnection, Tls, Truncated,
@@ -70,12 +78,12 @@ impl Clues {
         let errno = self.errno.map(Errno::from_raw);
         match (errno, self.io) {
             (Some(Errno::EMFILE | Errno::ENFILE), _) => return ClientDescriptors,
-            (Some(Errno::EADDRNOTAVAIL), _) if error.is_connect() => return ClientPorts,
-            _ if error.is_dns() => return Dns,
+            (Some(Errno::EADDRNOTAVAIL), _) if self.connecting => return ClientPorts,
+            _ if self.dns => return Dns,
             _ if self.tls => return Tls,
-            _ if error.is_connect() && error.is_timeout() => return ConnectTimeout,
+            _ if self.connecting && self.timed_out => return ConnectTimeout,
             (_, Some(io::ErrorKind::ConnectionRefused)) => return ConnectRefused,
-            _ if error.is_connect() => return Connect,
+            _ if self.connecting => return Connect,
             _ => {}
         }
         let reset = matches!(
@@ -169,6 +177,29 @@ mod tests {
         ] {
             assert_eq!(status(StatusCode::from_u16(code).unwrap()), kind, "{code}");
         }
+    }
+
+    #[test]
+    fn clues_of_our_own_machine_come_first() {
+        let connecting = |errno: Errno| Clues {
+            connecting: true,
+            io: Some(io::Error::from_raw_os_error(errno as i32).kind()),
+            errno: Some(errno as i32),
+            ..Clues::default()
+        };
+        for (errno, kind) in [
+            (Errno::EMFILE, FailureKind::ClientDescriptors),
+            (Errno::ENFILE, FailureKind::ClientDescriptors),
+            (Errno::EADDRNOTAVAIL, FailureKind::ClientPorts),
+            (Errno::ECONNREFUSED, FailureKind::ConnectRefused),
+            (Errno::EHOSTUNREACH, FailureKind::Connect),
+        ] {
+            assert_eq!(connecting(errno).kind(Stage::Head), kind, "{errno}");
+        }
+        let dns = Clues { connecting: true, dns: true, ..Clues::default() };
+        assert_eq!(dns.kind(Stage::Head), FailureKind::Dns);
+        let slow = Clues { connecting: true, timed_out: true, ..Clues::default() };
+        assert_eq!(slow.kind(Stage::Head), FailureKind::ConnectTimeout);
     }
 
     #[test]

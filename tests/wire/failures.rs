@@ -1,0 +1,283 @@
+//! Every way a request fails has a kind of its own, with its evidence.
+
+use inferometer::api::chat::Chat;
+use inferometer::settings::ApiKey;
+use inferometer::transport::{BaseUrl, Client, ClientSettings, Exchange, FailureKind};
+
+use super::script::*;
+
+async fn ask(steps: Vec<Step>) -> Exchange {
+    Server::always(steps).await.chat().await
+}
+
+#[tokio::test]
+async fn statuses_have_their_kinds_and_the_servers_words() {
+    for (status, headers, body, kind, said) in [
+        (
+            "400 Bad Request",
+            "",
+            r#"{"error":{"message":"too long"}}"#,
+            FailureKind::BadRequest,
+            "too long",
+        ),
+        (
+            "401 Unauthorized",
+            "",
+            r#"{"error":"Unauthorized"}"#,
+            FailureKind::Unauthorized,
+            "Unauthorized",
+        ),
+        ("403 Forbidden", "", "", FailureKind::Unauthorized, "403"),
+        ("404 Not Found", "", r#"{"detail":"Not Found"}"#, FailureKind::NotFound, "Not Found"),
+        (
+            "422 Unprocessable",
+            "",
+            r#"{"detail":[{"msg":"ignore_eos"}]}"#,
+            FailureKind::BadRequest,
+            "ignore_eos",
+        ),
+        ("429 Too Many", "retry-after: 7\r\n", "slow down", FailureKind::RateLimited, "slow down"),
+        ("500 Internal", "", "<html>boom</html>", FailureKind::ServerError, "boom"),
+        (
+            "502 Bad Gateway",
+            "content-type: text/html\r\n",
+            "<h1>nginx</h1>",
+            FailureKind::ServerError,
+            "nginx",
+        ),
+        ("503 Unavailable", "", "{}", FailureKind::Unavailable, "503"),
+        (
+            "302 Found",
+            "location: http://elsewhere/\r\n",
+            "",
+            FailureKind::UnexpectedStatus,
+            "elsewhere",
+        ),
+        ("204 No Content", "", "", FailureKind::UnexpectedStatus, "204"),
+    ] {
+        let exchange = ask(answer(status, headers, body)).await;
+        assert_kind(&exchange, kind);
+        let failure = exchange.failure.unwrap();
+        assert!(failure.message.contains(said), "{status}: {}", failure.message);
+        assert_eq!(exchange.status.map(|s| s.to_string()).as_deref(), status.get(..3));
+        if kind != FailureKind::UnexpectedStatus {
+            assert_eq!(failure.first_bytes, body, "{status}");
+        }
+        let retry_after = (kind == FailureKind::RateLimited).then_some("7");
+        assert_eq!(failure.retry_after.as_deref(), retry_after);
+        assert_eq!(exchange.output_tokens, None);
+    }
+}
+
+#[tokio::test]
+async fn a_page_or_a_whole_answer_is_not_a_stream() {
+    for (headers, body) in [
+        ("content-type: text/html\r\n", "<html>sign in</html>"),
+        ("content-type: application/json\r\n", r#"{"choices":[{"message":{"content":"a"}}]}"#),
+        ("", "<html>no type</html>"),
+        ("content-type: text/plain\r\n", "hello\n\n"),
+    ] {
+        let exchange = ask(answer("200 OK", headers, body)).await;
+        assert_kind(&exchange, FailureKind::NotAStream);
+        assert_eq!(exchange.failure.unwrap().first_bytes, body);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_without_a_token_is_empty() {
+    for steps in [
+        stream(&[]),
+        stream(&[DONE]),
+        stream(&[ROLE, FINISH, DONE]),
+        stream(&[ROLE, r#"{"choices":[],"usage":{"completion_tokens":3}}"#, DONE]),
+        vec![stream_head(), Step::Chunk(b": ping\n\n".to_vec()), end()],
+    ] {
+        let exchange = ask(steps).await;
+        assert_kind(&exchange, FailureKind::Empty);
+        assert_eq!(exchange.status, Some(200));
+        assert!(exchange.timeline.events.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_error_inside_a_stream_is_no_success() {
+    for (error, said) in [
+        (r#"{"error": {"message": "EngineCore died", "code": 500}}"#, "EngineCore died"),
+        (r#"{"error": "as text"}"#, "as text"),
+    ] {
+        let exchange = ask(stream(&[ROLE, TEXT, error, DONE])).await;
+        assert_kind(&exchange, FailureKind::ErrorInStream);
+        assert_eq!(exchange.failure.unwrap().message, said);
+        assert_eq!(exchange.timeline.events.len(), 1, "what came before is kept");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_at_its_finish_or_is_incomplete() {
+    assert_kind(&ask(stream(&[TEXT, DONE])).await, FailureKind::Incomplete);
+    assert_kind(&ask(stream(&[TEXT])).await, FailureKind::Incomplete);
+    assert_fine(&ask(stream(&[TEXT, FINISH])).await);
+    assert_fine(&ask(stream(&[TEXT, FINISH, DONE])).await);
+}
+
+#[tokio::test]
+async fn a_cut_body_is_truncated() {
+    let cut_chunks = vec![stream_head(), event(TEXT), Step::Close];
+    assert_kind(&ask(cut_chunks).await, FailureKind::Truncated);
+    let inside_a_chunk =
+        vec![stream_head(), event(TEXT), Step::Raw(b"ff\r\ndata: x".to_vec()), Step::Close];
+    assert_kind(&ask(inside_a_chunk).await, FailureKind::Truncated);
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\n";
+    let cut_length = vec![Step::Raw(format!("{head}data: {TEXT}\n\n").into_bytes()), Step::Close];
+    assert_kind(&ask(cut_length).await, FailureKind::Truncated);
+    let finished = vec![stream_head(), event(TEXT), event(FINISH), Step::Close];
+    assert_kind(&ask(finished).await, FailureKind::Truncated);
+    let done = vec![stream_head(), event(TEXT), event(FINISH), event(DONE), Step::Close];
+    assert_fine(&ask(done).await);
+}
+
+#[tokio::test]
+async fn a_body_until_close_may_end_by_closing() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+    let body = format!("{head}data: {TEXT}\n\ndata: {FINISH}\n\n");
+    assert_fine(&ask(vec![Step::Raw(body.into_bytes()), Step::Close]).await);
+}
+
+#[tokio::test]
+async fn an_event_that_is_not_the_dialects_json() {
+    for data in ["{\"choices\":[", "hello", "<html>", "{\"choices\":3}"] {
+        let exchange = ask(stream(&[TEXT, data, DONE])).await;
+        assert_kind(&exchange, FailureKind::InvalidEvent);
+        assert!(exchange.failure.unwrap().first_bytes.contains(data));
+    }
+}
+
+#[tokio::test]
+async fn an_endless_line_stops_at_the_limit() {
+    let mut steps = vec![stream_head(), Step::Chunk(b"data: ".to_vec())];
+    steps.extend(vec![Step::Chunk(vec![b'x'; 1024 * 1024]); 17]);
+    let exchange = ask(steps).await;
+    assert_kind(&exchange, FailureKind::Oversized);
+    assert_eq!(exchange.failure.unwrap().last_bytes, "x".repeat(512));
+}
+
+#[tokio::test]
+async fn a_reset_before_and_in_the_answer() {
+    assert_kind(&ask(vec![Step::Reset]).await, FailureKind::Reset);
+    assert_kind(&ask(vec![Step::Close]).await, FailureKind::Reset);
+    // The pause lets the client read what came before the reset throws it away.
+    let inside = vec![stream_head(), event(TEXT), pause_ms(200), Step::Reset];
+    let exchange = ask(inside).await;
+    assert_kind(&exchange, FailureKind::Reset);
+    assert_eq!(exchange.timeline.events.len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_not_http_is_not_a_stream() {
+    let exchange = ask(vec![Step::Raw(b"SSH-2.0-OpenSSH_9.6\r\n\r\n".to_vec())]).await;
+    assert_kind(&exchange, FailureKind::NotAStream);
+}
+
+#[tokio::test]
+async fn nobody_listens() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let client = Client::new(ClientSettings::new(BaseUrl::parse(&url).unwrap())).unwrap();
+    let clock = inferometer::clock::Clock::start();
+    let exchange = client.exchange(clock, &Chat, "{}".into(), Some(5)).await;
+    assert_kind(&exchange, FailureKind::ConnectRefused);
+    assert_eq!(exchange.status, None);
+    assert_eq!(exchange.timeline.due_ns, Some(5));
+    assert_eq!(exchange.timeline.headers_ns, None);
+    assert_eq!(exchange.timeline.connection_reused, None);
+}
+
+#[tokio::test]
+async fn no_first_byte() {
+    for steps in [vec![Step::Hang], vec![stream_head(), Step::Hang]] {
+        let server = Server::always(steps).await;
+        let exchange = ask_within(&server, limits(80, 60_000, None)).await;
+        assert_kind(&exchange, FailureKind::FirstByteTimeout);
+        assert_eq!(exchange.timeline.first_byte_ns, None);
+    }
+}
+
+#[tokio::test]
+async fn keep_alives_do_not_hide_a_stall() {
+    let ping = || [pause_ms(20), Step::Chunk(b": keep-alive\n\n".to_vec())];
+    let mut after_a_token = vec![stream_head(), event(ROLE), event(TEXT)];
+    after_a_token.extend((0..200).flat_map(|_| ping()));
+    let server = Server::always(after_a_token).await;
+    let exchange = ask_within(&server, limits(60_000, 150, None)).await;
+    assert_kind(&exchange, FailureKind::IdleTimeout);
+    assert_eq!(exchange.timeline.events.len(), 1);
+
+    let mut before_any = vec![stream_head(), event(ROLE)];
+    before_any.extend((0..200).flat_map(|_| ping()));
+    let server = Server::always(before_any).await;
+    let exchange = ask_within(&server, limits(150, 60_000, None)).await;
+    assert_kind(&exchange, FailureKind::IdleTimeout);
+    assert!(exchange.timeline.first_byte_ns.is_some());
+}
+
+#[tokio::test]
+async fn tokens_reset_the_idle_limit_but_not_the_total() {
+    let token = || [pause_ms(40), event(TEXT)];
+    let mut steps = vec![stream_head()];
+    steps.extend((0..12).flat_map(|_| token()));
+    steps.extend([event(FINISH), event(DONE), end()]);
+    let server = Server::always(steps).await;
+    // 480 ms of answer against an idle limit of 400 ms.
+    assert_fine(&ask_within(&server, limits(60_000, 400, None)).await);
+    let exchange = ask_within(&server, limits(60_000, 60_000, Some(150))).await;
+    assert_kind(&exchange, FailureKind::TotalTimeout);
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_had_closed_is_stale() {
+    let fine = stream(&[TEXT, FINISH, DONE]);
+    // The second request on the first connection meets a close without a byte of answer.
+    let server = Server::play(vec![vec![fine.clone(), vec![Step::Close]], vec![fine; 8]]).await;
+    let client = server.client();
+    assert_fine(&server.exchange(&client, &Chat).await);
+    let stale = server.exchange(&client, &Chat).await;
+    assert_kind(&stale, FailureKind::StaleConnection);
+    assert_eq!(server.requests().len(), 2, "no hidden retry");
+    assert_fine(&server.exchange(&client, &Chat).await);
+}
+
+#[tokio::test]
+async fn a_key_that_the_server_echoes_is_redacted() {
+    let key = "sk-very-secret-0123456789";
+    let body =
+        format!(r#"{{"error":{{"message":"bad key {key}"}},"pad":"{}{key}"}}"#, "x".repeat(600));
+    let in_stream = format!(r#"{{"error":"{key} is over its quota"}}"#);
+    for steps in [
+        answer("401 Unauthorized", &format!("retry-after: {key}\r\n"), &body),
+        answer("200 OK", "content-type: text/html\r\n", &body),
+        stream(&[TEXT, &in_stream]),
+    ] {
+        let server = Server::always(steps).await;
+        let settings = ClientSettings { api_key: Some(ApiKey::new(key)), ..server.settings() };
+        let client = Client::new(settings).unwrap();
+        let exchange = server.exchange(&client, &Chat).await;
+        let shown = format!("{exchange:?} {client:?}");
+        assert!(!shown.contains("very-secret"), "{shown}");
+        assert!(shown.contains("[redacted]"), "{shown}");
+        assert!(server.requests()[0].contains(key), "but it was sent");
+    }
+}
+
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn a_plain_server_behind_https_is_a_tls_failure() {
+    let server = Server::always(answer("400 Bad Request", "", "plain")).await;
+    let base_url = BaseUrl::parse(&server.url.replace("http:", "https:")).unwrap();
+    let settings = ClientSettings { insecure: true, ..ClientSettings::new(base_url) };
+    let client = Client::new(settings).unwrap();
+    // The script waits for a whole request and gets a TLS hello: its own end closes the socket.
+    let exchange =
+        tokio::time::timeout(std::time::Duration::from_secs(20), server.exchange(&client, &Chat));
+    assert_kind(&exchange.await.unwrap(), FailureKind::Tls);
+}
