@@ -3,9 +3,10 @@
 use super::feed::{Branch, Ready};
 use super::gate::Gate;
 use super::warm_up::Settle;
-use super::window::{Roll, Window, seconds};
+use super::window::{Roll, Window};
 use crate::record::RequestRecord;
 use crate::record::request::Part;
+use crate::units::ns_to_s;
 
 /// What the loop sends for, and when it has got it.
 #[derive(Debug)]
@@ -58,13 +59,13 @@ impl Measure {
 
     fn part(&mut self, branch: Branch, now_ns: u64) -> Part {
         match branch {
-            Branch::Ramp => Part::Ramp,
+            Branch::Ramp | Branch::WarmUp => Part::Ramp,
             Branch::Main => self.roll.enter(self.elapsed_s(now_ns)),
         }
     }
 
     fn elapsed_s(&self, now_ns: u64) -> f64 {
-        seconds(now_ns.saturating_sub(self.window.open_ns))
+        ns_to_s(now_ns.saturating_sub(self.window.open_ns))
     }
 }
 

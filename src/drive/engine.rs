@@ -10,13 +10,13 @@ use super::feed::Ready;
 use super::gate::Gate;
 use super::interrupt::{Interrupt, Urgency};
 use super::tally::{Flight, Tally};
-use super::window::nanoseconds;
 use super::{ErrorLimit, Wire};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::record::RequestIdent;
 use crate::telemetry::host::{CpuMeter, LagSampler};
 use crate::transport::{Exchange, Failure, FailureKind, TokenTimeline};
+use crate::units::s_to_ns;
 
 /// The loop wakes this often, 10 times a second, to show progress and to see its time bounds.
 const WAKE_NS: u64 = 100_000_000;
@@ -225,7 +225,7 @@ impl<'a> Engine<'a> {
         self.ending = ending;
         let e2el_s = self.tally.e2el_mean_s().max(self.expected_s);
         let drain_s = (2.0 * e2el_s).clamp(DRAIN_LEAST_S, DRAIN_MOST_S);
-        let until_ns = self.clock.now_ns().saturating_add(nanoseconds(drain_s));
+        let until_ns = self.clock.now_ns().saturating_add(s_to_ns(drain_s));
         self.stage = Stage::Draining { until_ns };
     }
 
@@ -233,8 +233,7 @@ impl<'a> Engine<'a> {
     fn leave(&mut self, now_ns: u64) {
         if !matches!(self.stage, Stage::Leaving { .. }) {
             self.flights.abort_all();
-            self.stage =
-                Stage::Leaving { until_ns: now_ns.saturating_add(nanoseconds(LEAVE_S)) };
+            self.stage = Stage::Leaving { until_ns: now_ns.saturating_add(s_to_ns(LEAVE_S)) };
         }
     }
 
@@ -258,9 +257,8 @@ impl<'a> Engine<'a> {
             eligible_ns,
         };
         let (wire, clock) = (Arc::clone(self.wire), self.clock);
-        let task = self
-            .flights
-            .spawn(async move { wire.exchange(clock, ready.body, ready.due_ns).await });
+        let task =
+            self.flights.spawn(async move { wire.exchange(clock, ready.body, ready.due_ns).await });
         self.flying.insert(task.id(), flight);
         self.sent += 1;
     }

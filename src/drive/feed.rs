@@ -9,18 +9,43 @@ use super::Wire;
 use crate::api::GenerateRequest;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{PlannedRequest, RoundPlan, Schedule};
+use crate::rng::Seed;
 
 /// Bytes of prompts that may lie ready: 64 MiB, so that prompts of 128k tokens do not fill memory.
 const READY_BYTES: u64 = 64 << 20;
 /// A token id in JSON, or a short word, with its comma or space.
 const BYTES_A_TOKEN: u64 = 8;
 
-/// Which list of requests one comes from. The ramp has a list of its own, so that the measured
-/// requests are the same on every run and on both sides, however many the ramp took.
+/// Which list of requests one comes from. Ramp and warm-up have lists of their own, so that the
+/// measured requests are the same on every run and on both sides, however many went before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Branch {
+    WarmUp,
     Ramp,
     Main,
+}
+
+impl Branch {
+    /// The root of the list's lengths, arrivals and prompts.
+    fn seed(self, root: Seed) -> Seed {
+        match self {
+            Self::WarmUp => root.named("warm-up"),
+            Self::Ramp => root.named("ramp"),
+            Self::Main => root,
+        }
+    }
+
+    /// Where the list begins in prompts that go by their number, as those of a file do. Measured are
+    /// the first N; the tail has the next N to itself; then come the lists that must not share a
+    /// prompt with the measured ones (a file of fewer than 4 N lines begins anew all the same).
+    fn first_prompt(self, requests: u32) -> u64 {
+        u64::from(requests)
+            * match self {
+                Self::Main => 0,
+                Self::Ramp => 2,
+                Self::WarmUp => 3,
+            }
+    }
 }
 
 /// A request ready to be sent.
@@ -49,20 +74,14 @@ impl Feed {
         wanted: u32,
     ) -> Result<Self> {
         let mut plan = plan.clone();
-        if branch == Branch::Ramp {
-            plan.seed = plan.seed.named("ramp");
-        }
+        plan.seed = branch.seed(plan.seed);
+        let first_prompt = branch.first_prompt(plan.stop.requests);
         let schedule = Schedule::new(&plan);
         let (sender, receiver) = mpsc::channel(look_ahead(&schedule, wanted));
         let wire = Arc::clone(wire);
         thread("inferometer-feed", move || {
             for planned in schedule {
-                let ready = build(&wire, planned).map(|body| Ready {
-                    planned,
-                    branch,
-                    body,
-                    due_ns: None,
-                });
+                let ready = build(&wire, planned, branch, first_prompt);
                 let failed = ready.is_err();
                 // A closed channel is how the round says that it needs no more.
                 if sender.blocking_send(ready).is_err() || failed {
@@ -111,9 +130,18 @@ fn ended() -> Error {
     Error::new(ErrorKind::Client, "the thread that builds requests ended early")
 }
 
-fn build(wire: &Wire, planned: PlannedRequest) -> Result<Bytes> {
-    let prompt = wire.prompts.prompt(planned.index, planned.input_tokens, planned.seed)?;
-    wire.dialect.body(&GenerateRequest {
+fn build(
+    wire: &Wire,
+    mut planned: PlannedRequest,
+    branch: Branch,
+    first_prompt: u64,
+) -> Result<Ready> {
+    let number = first_prompt.saturating_add(planned.index);
+    let prompt = wire.prompts.prompt(number, planned.input_tokens, planned.seed)?;
+    if let Some(tokens) = wire.prompts.output_tokens(number) {
+        planned.output_tokens = tokens;
+    }
+    let body = wire.dialect.body(&GenerateRequest {
         model: &wire.model,
         prompt: &prompt,
         max_tokens: planned.output_tokens,
@@ -121,7 +149,8 @@ fn build(wire: &Wire, planned: PlannedRequest) -> Result<Bytes> {
         seed: planned.seed.named("sampling").0 >> 33,
         offers: wire.offers,
         extra: &wire.extra_body,
-    })
+    })?;
+    Ok(Ready { planned, branch, body, due_ns: None })
 }
 
 /// How many requests lie ready: twice as many as may be needed at once, within the bytes.

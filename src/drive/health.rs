@@ -2,9 +2,10 @@
 
 use std::f64::consts::TAU;
 
-use super::window::{Window, seconds};
+use super::window::Window;
 use crate::record::stored::Health;
 use crate::record::{GapHistogram, Outcome, RequestRecord};
+use crate::units::ns_to_s;
 
 /// What a round knows beside its records.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ pub(super) fn health(records: &[RequestRecord], at: &Circumstances<'_>) -> Healt
         records.iter().filter_map(|r| r.sent_ns).filter(|ns| window.contains(*ns)).collect();
     let events: u64 = records.iter().map(|r| u64::from(r.events)).sum();
     let coalesced: u64 = records.iter().map(|r| u64::from(r.coalesced_events)).sum();
-    let flown_s: f64 = flights.iter().map(|s| seconds(window.overlap_ns(s.from_ns, s.to_ns))).sum();
+    let flown_s: f64 = flights.iter().map(|s| ns_to_s(window.overlap_ns(s.from_ns, s.to_ns))).sum();
     let stay_s: f64 = completed.iter().filter_map(|r| Span::of(r)).map(Span::seconds).sum();
     Health {
         schedule_lag_p50_ms: at.lags.quantile(0.5).map(|ns| ns / 1e6),
@@ -79,7 +80,7 @@ impl Span {
     }
 
     fn seconds(self) -> f64 {
-        seconds(self.to_ns.saturating_sub(self.from_ns))
+        ns_to_s(self.to_ns.saturating_sub(self.from_ns))
     }
 }
 
@@ -97,7 +98,7 @@ fn at_cap_s(flights: &[Span], cap: u32, window: Window) -> f64 {
         in_flight += change;
         since_ns = at_ns;
     }
-    seconds(at_cap_ns)
+    ns_to_s(at_cap_ns)
 }
 
 /// |mean of exp(2πi·t/P)|: 0 where the times are even over the period, 1 where all come at once

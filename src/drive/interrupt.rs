@@ -54,8 +54,10 @@ impl Interrupt {
     /// Waits until it is more urgent than `than`, and says how urgent. Safe to drop.
     pub async fn beyond(&self, than: Urgency) -> Urgency {
         let mut receiver = self.0.subscribe();
-        match receiver.wait_for(|urgency| *urgency > than).await {
-            Ok(urgency) => *urgency,
+        // Copied out of its lock before the next await.
+        let seen = receiver.wait_for(|urgency| *urgency > than).await.map(|urgency| *urgency);
+        match seen {
+            Ok(urgency) => urgency,
             // The sender lives in `self`, so this is never seen; waiting is the harmless answer.
             Err(_) => std::future::pending().await,
         }

@@ -12,7 +12,7 @@ use super::interrupt::Interrupt;
 use super::open_loop::{Cap, OpenGate};
 use super::pacer::{Pacer, Stretch};
 use super::tally::{Keep, Tally};
-use super::window::{Roll, Window, measured_arrivals, nanoseconds, seconds};
+use super::window::{Roll, Window, measured_arrivals};
 use super::{Progress, RoundJob, RoundOutcome, Wire, guard_for};
 use crate::clock::Clock;
 use crate::error::Result;
@@ -23,6 +23,7 @@ use crate::record::{Finding, Outcome, RequestIdent, RequestRecord, Severity};
 use crate::scenario::Load;
 use crate::scenario::load::RequestRate;
 use crate::settings::SlotStart;
+use crate::units::{ns_to_s, s_to_ns};
 
 /// Ramp of a closed loop whose E2EL nobody knows.
 const CLOSED_RAMP_S: f64 = 1.0;
@@ -79,7 +80,7 @@ pub async fn run_round(
             completed: counts.completed,
             failed: counts.failed,
             in_flight: counts.in_flight,
-            elapsed_s: seconds(clock.now_ns().saturating_sub(begin_ns)),
+            elapsed_s: ns_to_s(clock.now_ns().saturating_sub(begin_ns)),
             planned: job.plan.stop.requests,
         });
     };
@@ -88,13 +89,8 @@ pub async fn run_round(
     Ok(outcome(job, landed))
 }
 
-fn closed(
-    wire: &Arc<Wire>,
-    job: &RoundJob,
-    slots: u32,
-    begin_ns: u64,
-) -> Result<(Gate, Measure)> {
-    let ramp_ns = nanoseconds(job.expected_e2el_s.unwrap_or(CLOSED_RAMP_S).min(RAMP_MOST_S));
+fn closed(wire: &Arc<Wire>, job: &RoundJob, slots: u32, begin_ns: u64) -> Result<(Gate, Measure)> {
+    let ramp_ns = s_to_ns(job.expected_e2el_s.unwrap_or(CLOSED_RAMP_S).min(RAMP_MOST_S));
     let spread_ns = match job.slot_start {
         SlotStart::Spread => ramp_ns,
         SlotStart::Together => 0,
@@ -118,8 +114,8 @@ fn open(
     /// What a burst may need at once; the pacer holds more.
     const AT_ONCE: u32 = 64;
     let ramp_s = job.expected_e2el_s.unwrap_or(0.0).clamp(OPEN_RAMP_LEAST_S, RAMP_MOST_S);
-    let opens_ns = begin_ns.saturating_add(nanoseconds(ramp_s));
-    let stretch = |branch, from_ns, until_ns| {
+    let opens_ns = begin_ns.saturating_add(s_to_ns(ramp_s));
+    let stretch = |branch, from_ns, until_ns| -> Result<Stretch> {
         let feed = Feed::start(wire, &job.plan, branch, AT_ONCE)?;
         Ok::<Stretch, crate::error::Error>(Stretch { feed, from_ns, until_ns })
     };

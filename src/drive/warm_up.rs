@@ -13,7 +13,6 @@ use super::interrupt::Interrupt;
 use super::open_loop::{Cap, OpenGate};
 use super::pacer::{Pacer, Stretch};
 use super::tally::{Keep, Tally};
-use super::window::seconds;
 use super::{ErrorLimit, Wire, guard_for};
 use crate::clock::{Clock, duration_ns};
 use crate::error::Result;
@@ -22,6 +21,7 @@ use crate::record::request::Part;
 use crate::record::stored::WarmUp;
 use crate::record::{Outcome, RequestIdent, RequestRecord};
 use crate::scenario::Load;
+use crate::units::ns_to_s;
 
 /// Completions in a window at least: a median of fewer moves by more than the 5 % it is judged by.
 const WINDOW_LEAST: u32 = 16;
@@ -45,16 +45,13 @@ pub async fn warm_up(
     limit: Duration,
     interrupt: &Interrupt,
 ) -> Result<WarmUp> {
-    let mut plan = plan.clone();
-    plan.seed = plan.seed.named("warm-up");
-    plan.phase = Phase::WarmUp;
     let begin_ns = clock.now_ns();
     let until_ns = begin_ns.saturating_add(duration_ns(limit));
     let settle = Settle::new(window_size(plan.point.load, limit), until_ns);
     let setup = Setup {
         wire,
         clock,
-        gate: gate(wire, clock, &plan, begin_ns)?,
+        gate: gate(wire, clock, plan, begin_ns)?,
         aim: Aim::Settle(settle),
         tally: Tally::new(Keep::Nothing),
         ident: RequestIdent {
@@ -62,7 +59,7 @@ pub async fn warm_up(
             block: 0,
             start: 0,
             round: plan.round,
-            phase: plan.phase,
+            phase: Phase::WarmUp,
             part: Part::Ramp,
         },
         limit: ErrorLimit::default(),
@@ -72,7 +69,7 @@ pub async fn warm_up(
     let Aim::Settle(settle) = landed.aim else { return Ok(WarmUp::unknown()) };
     Ok(WarmUp {
         requests: u32::try_from(landed.tally.completed).unwrap_or(u32::MAX),
-        seconds: seconds(clock.now_ns().saturating_sub(begin_ns)),
+        seconds: ns_to_s(clock.now_ns().saturating_sub(begin_ns)),
         stable: settle.stable,
         e2el_s: settle.e2el_s(),
     })
@@ -87,12 +84,12 @@ impl WarmUp {
 fn gate(wire: &Arc<Wire>, clock: Clock, plan: &RoundPlan, begin_ns: u64) -> Result<Gate> {
     Ok(match plan.point.load {
         Load::Concurrency(slots) => {
-            let main = Feed::start(wire, plan, Branch::Main, slots)?;
+            let main = Feed::start(wire, plan, Branch::WarmUp, slots)?;
             // All at once: nothing is measured, and a full batch compiles the server's kernels.
             Gate::Closed(ClosedGate::new(Feeds { ramp: None, main }, slots, begin_ns, 0))
         }
         Load::RequestRate(rate) => {
-            let feed = Feed::start(wire, plan, Branch::Main, WINDOW_LEAST)?;
+            let feed = Feed::start(wire, plan, Branch::WarmUp, WINDOW_LEAST)?;
             let stretch = Stretch { feed, from_ns: begin_ns, until_ns: u64::MAX };
             let cap = match rate.max_concurrency {
                 Some(cap) => Cap::Asked(cap),

@@ -2,6 +2,7 @@
 
 use crate::plan::StopRule;
 use crate::record::request::Part;
+use crate::units::ns_to_s;
 
 /// The bounds of the measured time, nanoseconds on the run's clock; `u64::MAX` while unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl Window {
     /// How long it was open, seconds; 0 where it never was.
     #[must_use]
     pub fn seconds(&self) -> f64 {
-        if self.is_closed() { seconds(self.close_ns.saturating_sub(self.open_ns)) } else { 0.0 }
+        if self.is_closed() { ns_to_s(self.close_ns.saturating_sub(self.open_ns)) } else { 0.0 }
     }
 
     /// Nanoseconds of `[from_ns, to_ns]` that lie inside.
@@ -43,18 +44,6 @@ impl Window {
     pub fn overlap_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns.min(self.close_ns).saturating_sub(from_ns.max(self.open_ns))
     }
-}
-
-/// Nanoseconds as seconds.
-#[allow(clippy::cast_precision_loss)] // a run of 100 days still keeps a microsecond
-pub(super) fn seconds(ns: u64) -> f64 {
-    ns as f64 / 1e9
-}
-
-/// Seconds as nanoseconds: 0 for negative or NaN, saturating above.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `as` saturates
-pub(super) fn nanoseconds(s: f64) -> u64 {
-    (s * 1e9) as u64
 }
 
 /// Whether more requests may still be measured.
@@ -123,7 +112,7 @@ impl Roll {
 pub(super) fn measured_arrivals(rule: StopRule, due_ns: impl Iterator<Item = u64>) -> u32 {
     let mut count: u32 = 0;
     for due in due_ns {
-        let due_s = seconds(due);
+        let due_s = ns_to_s(due);
         let wanted = count < rule.requests || due_s < rule.min_time_s;
         if !wanted || due_s >= rule.max_time_s || count == u32::MAX {
             break;

@@ -1,0 +1,118 @@
+//! Closed loop: N in flight means N.
+
+use super::*;
+
+/// Long enough that the turn of a slot, a few milliseconds on a busy machine, is little beside it.
+fn slow() -> Script {
+    Script {
+        first_token: Duration::from_millis(150),
+        between_tokens: Duration::from_millis(150),
+        ..Script::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn n_in_flight_means_n_and_the_first_n_sent_are_measured() {
+    let bench = Bench::start(slow()).await;
+    let mut job = job(Load::Concurrency(4), 12);
+    job.expected_e2el_s = Some(0.3);
+    let outcome = bench.round(&job).await;
+
+    let measured = of(&outcome, Part::Measured);
+    assert_eq!(measured.len(), 12);
+    assert_eq!(completed(&outcome), outcome.records.len());
+    let window = outcome.window_open_ns..=outcome.window_close_ns;
+    assert!(measured.iter().all(|r| window.contains(&r.sent_ns.unwrap())));
+    assert!(measured.iter().all(|r| window.contains(&r.end_ns.unwrap())));
+    // The window closes with the last of them, and the load was kept up until then.
+    let last_ns = measured.iter().map(|r| r.end_ns.unwrap()).max().unwrap();
+    let close_ns = outcome.window_close_ns;
+    assert!(close_ns >= last_ns);
+    let ends_later = |part| of(&outcome, part).iter().any(|r| r.end_ns.unwrap() > close_ns);
+    assert!(ends_later(Part::Tail) && !ends_later(Part::Measured) && !ends_later(Part::Ramp));
+    assert!(of(&outcome, Part::Ramp).iter().all(|r| r.sent_ns.unwrap() <= outcome.window_open_ns));
+    // The measured are the first of their list.
+    let mut indices: Vec<u64> = measured.iter().map(|r| r.index).collect();
+    indices.sort_unstable();
+    assert_eq!(indices, (0..12).collect::<Vec<_>>());
+
+    let seen = bench.server.seen.lock().unwrap();
+    assert_eq!(seen.most(), 4);
+    let mean = seen.mean(outcome.window_open_ns, close_ns);
+    assert!(mean >= 0.98 * 4.0, "server saw {mean} in flight");
+    let health = &outcome.health;
+    let ours = health.in_flight_mean.unwrap();
+    assert!((0.98 * 4.0..=4.0 + 1e-9).contains(&ours), "{health:?}");
+    assert!(health.at_cap_share.unwrap() > 0.9, "{health:?}");
+    assert!(health.client_cpu.is_some() && health.loop_lag_p99_ms.is_some(), "{health:?}");
+    assert!(health.schedule_lag_p99_ms.is_some() && health.completion_ratio.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_count_inside_the_window_only() {
+    let bench = Bench::start(slow()).await;
+    let outcome = bench.round(&job(Load::Concurrency(3), 6)).await;
+    for record in &outcome.records {
+        let inside = |ns: Option<u64>| {
+            let ns = ns.unwrap();
+            u32::from(outcome.window_open_ns < ns && ns <= outcome.window_close_ns)
+        };
+        // Two tokens an answer: the first and the last.
+        assert_eq!(
+            record.window_tokens,
+            inside(record.first_token_ns) + inside(record.last_token_ns)
+        );
+    }
+    assert_eq!(outcome.itl.count(), 6);
+    assert_eq!(outcome.icl.count(), 6);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_requests_are_measured_however_long_the_ramp() {
+    let bench = Bench::start(Script::default()).await;
+    let mut seeds = Vec::new();
+    for ramp_s in [0.0, 0.3] {
+        let mut job = job(Load::Concurrency(4), 20);
+        job.expected_e2el_s = Some(ramp_s);
+        let outcome = bench.round(&job).await;
+        let measured = of(&outcome, Part::Measured);
+        let of_round: HashSet<u64> = measured.iter().map(|r| r.seed).collect();
+        assert_eq!(of_round.len(), 20);
+        assert!(of(&outcome, Part::Ramp).iter().all(|r| !of_round.contains(&r.seed)));
+        seeds.push(of_round);
+    }
+    assert_eq!(seeds[0], seeds[1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_round_by_time_measures_what_is_sent_in_that_time() {
+    let bench = Bench::start(Script::default()).await;
+    let mut job = job(Load::Concurrency(2), 1);
+    job.plan.stop.min_time_s = 0.5;
+    let outcome = bench.round(&job).await;
+    let since_open_s = |ns: u64| ns.saturating_sub(outcome.window_open_ns) as f64 / 1e9;
+    assert!(since_open_s(outcome.window_close_ns) >= 0.5);
+    assert!(of(&outcome, Part::Measured).len() > 1);
+    // A request handed over just before the bound may be stamped just after it.
+    let sent_s = |r: &RequestRecord| since_open_s(r.sent_ns.unwrap());
+    assert!(of(&outcome, Part::Tail).iter().all(|r| sent_s(r) >= 0.5));
+    let mut bounded = job.clone();
+    bounded.plan.stop = StopRule { requests: 100_000, min_time_s: 0.0, max_time_s: 0.3 };
+    let outcome = bench.round(&bounded).await;
+    let measured = of(&outcome, Part::Measured).len();
+    assert!(measured > 0 && measured < 100, "{measured}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spread_slots_do_not_march_in_waves() {
+    let bench = Bench::start(slow()).await;
+    let mut lockstep = Vec::new();
+    for slot_start in [SlotStart::Spread, SlotStart::Together] {
+        let mut job = job(Load::Concurrency(6), 18);
+        job.expected_e2el_s = Some(0.3);
+        job.slot_start = slot_start;
+        lockstep.push(bench.round(&job).await.health.lockstep.unwrap());
+    }
+    assert!(lockstep[0] < 0.5 * lockstep[1], "{lockstep:?}");
+    assert!(lockstep[1] > 0.5, "{lockstep:?}");
+}

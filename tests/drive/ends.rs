@@ -1,0 +1,108 @@
+//! Rounds that end early keep what was measured.
+
+use inferometer::record::stored::RoundStatus;
+use inferometer::transport::FailureKind;
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failing_requests_stop_the_point_and_are_all_kept() {
+    let bench = Bench::start(Script { status: 500, ..Script::default() }).await;
+    let outcome = bench.round(&job(Load::Concurrency(4), 1_000)).await;
+    assert_eq!(outcome.status, RoundStatus::Stopped);
+    let sent = bench.server.seen.lock().unwrap().prompts.len();
+    assert_eq!(outcome.records.len(), sent, "every request is a record");
+    assert!((20..=24).contains(&sent), "{sent}");
+    assert!(outcome.records.iter().all(|r| r.failure == Some(FailureKind::ServerError)));
+    assert!(outcome.window_close_ns >= outcome.window_open_ns);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_key_stops_at_once() {
+    let bench = Bench::start(Script { status: 401, ..Script::default() }).await;
+    let outcome = bench.round(&job(Load::Concurrency(2), 1_000)).await;
+    assert_eq!(outcome.status, RoundStatus::Stopped);
+    assert!(outcome.records.len() <= 3, "{}", outcome.records.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_interrupt_drains_and_keeps_what_was_measured() {
+    let bench = Bench::start(Script::default()).await;
+    let interrupt = Interrupt::new();
+    let raise = interrupt.clone();
+    let mut raised = false;
+    let mut last = None;
+    let mut show = |progress: Progress| {
+        if progress.completed >= 10 && !raised {
+            raised = true;
+            raise.raise();
+        }
+        last = Some(progress);
+    };
+    let outcome =
+        bench.round_with(&job(Load::Concurrency(4), 100_000), &interrupt, &mut show).await;
+    assert_eq!(outcome.status, RoundStatus::Interrupted);
+    assert!(completed(&outcome) >= 10);
+    assert_eq!(completed(&outcome), outcome.records.len(), "what was in flight has ended");
+    let last = last.unwrap();
+    assert_eq!((last.sent, last.in_flight), (outcome.records.len() as u64, 0));
+    assert_eq!((last.planned, &*last.point), (100_000, "drive/test/c4"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_interrupt_leaves_at_once_and_counts_the_cancelled() {
+    let bench = Bench::start(Script { hangs_after: 6, ..Script::default() }).await;
+    let interrupt = Interrupt::new();
+    let raise = interrupt.clone();
+    let mut show = |progress: Progress| {
+        // Once before the round ends, and once while it drains.
+        if progress.completed == 6 {
+            raise.raise();
+        }
+    };
+    let outcome = bench.round_with(&job(Load::Concurrency(3), 1_000), &interrupt, &mut show).await;
+    assert_eq!(outcome.status, RoundStatus::Interrupted);
+    assert_eq!(completed(&outcome), 6);
+    let cancelled: Vec<_> =
+        outcome.records.iter().filter(|r| r.outcome == Outcome::Cancelled).collect();
+    assert_eq!(cancelled.len(), 3);
+    assert!(cancelled.iter().all(|r| r.sent_ns.is_some() && r.end_ns.is_some()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupt_before_the_window_leaves_it_empty() {
+    let bench = Bench::start(Script::default()).await;
+    let interrupt = Interrupt::new();
+    interrupt.raise();
+    let mut job = job(Load::Concurrency(2), 10);
+    job.expected_e2el_s = Some(30.0);
+    let outcome = bench.round_with(&job, &interrupt, &mut |_| {}).await;
+    assert_eq!(outcome.status, RoundStatus::Interrupted);
+    assert_eq!(outcome.window_open_ns, outcome.window_close_ns);
+    assert!(of(&outcome, Part::Measured).is_empty());
+    assert_eq!(outcome.health.in_flight_mean, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prompt_that_cannot_be_made_is_an_error_for_the_operator() {
+    struct Empty;
+    impl PromptSource for Empty {
+        fn prompt(&self, _: u64, _: u32, _: Seed) -> Result<Prompt> {
+            Err(inferometer::Error::scenario("the file holds no prompt"))
+        }
+    }
+    let bench = Bench::start(Script::default()).await;
+    let wire = Arc::new(Wire {
+        client: client(&bench.server),
+        dialect: Arc::new(Completions),
+        model: String::new(),
+        offers: Offers::default(),
+        extra_body: serde_json::Map::new(),
+        prompts: Arc::new(Empty),
+    });
+    for load in [Load::Concurrency(2), rate(5.0, None)] {
+        let job = job(load, 4);
+        let round = run_round(&wire, bench.clock, &job, &Interrupt::new(), &mut |_| {}).await;
+        assert_eq!(round.unwrap_err().to_string(), "the file holds no prompt");
+    }
+}
