@@ -1,0 +1,118 @@
+//! Our side: the real path, as the harness takes it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use inferometer::api::completions::Completions;
+use inferometer::clock::Clock;
+use inferometer::drive::{self, Interrupt, RoundOutcome};
+use inferometer::scenario::Load;
+use inferometer::selftest::{self, Fidelity, Figures};
+use inferometer::sim::{Metronome, MetronomeConfig};
+use inferometer::telemetry::host::cpu_ns;
+
+use crate::Outcome;
+use crate::machine::{self, Role};
+
+/// One thing to measure.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    pub ttft: Duration,
+    pub gap: Duration,
+    pub streams: u32,
+    pub requests: u32,
+    pub tokens: u32,
+}
+
+/// CPU time and what it bought.
+#[derive(Debug, Clone, Copy)]
+pub struct Cost {
+    pub cpu_ns: u64,
+    pub events: u64,
+}
+
+impl Cost {
+    #[allow(clippy::cast_precision_loss)]
+    pub fn ms_per_1000(self) -> f64 {
+        self.cpu_ns as f64 / 1e3 / self.events.max(1) as f64
+    }
+}
+
+/// Client − server, ms.
+#[derive(Debug, Clone, Copy)]
+pub struct Errors {
+    pub ttft: Figures,
+    pub tpot: Figures,
+    pub itl: Figures,
+    pub unmatched: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Memory {
+    pub growth_bytes: f64,
+    pub peak_bytes: f64,
+}
+
+/// Starts the server on its core, and leaves the caller on the client's.
+pub fn serve(case: Case, log_limit: usize) -> Outcome<(Metronome, Clock)> {
+    let clock = Clock::start();
+    machine::pin(Role::Server);
+    let (ttft, gap) = (case.ttft, case.gap);
+    let server = Metronome::start(MetronomeConfig { ttft, gap, log_limit, clock });
+    machine::pin(Role::Client);
+    Ok((server?, clock))
+}
+
+/// CPU time of the process without the server's, ns.
+pub fn client_cpu_ns(server: &Metronome) -> u64 {
+    cpu_ns().unwrap_or(0).saturating_sub(server.cpu_ns())
+}
+
+pub fn runtime() -> Outcome<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+fn round(case: Case, server: &Metronome, clock: Clock) -> Outcome<RoundOutcome> {
+    let wire = selftest::wire_to(&server.url(), Arc::new(Completions))?;
+    let e2el = case.ttft + case.gap * case.tokens;
+    let load = Load::Concurrency(case.streams);
+    let job = selftest::round_job(load, case.tokens, case.requests, Duration::ZERO, e2el);
+    let interrupt = Interrupt::new();
+    let run = drive::run_round(&wire, clock, &job, &interrupt, &mut |_| {});
+    Ok(runtime()?.block_on(run)?)
+}
+
+pub fn cost(case: Case) -> Outcome<Cost> {
+    let (server, clock) = serve(case, 0)?;
+    let before_ns = client_cpu_ns(&server);
+    let outcome = round(case, &server, clock)?;
+    let cpu_ns = client_cpu_ns(&server).saturating_sub(before_ns);
+    let events = outcome.records.iter().map(|record| u64::from(record.events)).sum();
+    Ok(Cost { cpu_ns, events })
+}
+
+pub fn fidelity(case: Case) -> Outcome<Errors> {
+    let (server, clock) = serve(case, 100_000)?;
+    let outcome = round(case, &server, clock)?;
+    let log = server.take_log();
+    let found =
+        Fidelity::of(&outcome.records, &outcome.itl, &log, |record| selftest::label(record.seed));
+    Ok(Errors {
+        ttft: found.ttft.error(),
+        tpot: found.tpot.error(),
+        itl: found.itl.error(),
+        unmatched: found.unmatched,
+    })
+}
+
+pub fn memory(case: Case) -> Outcome<Memory> {
+    let (server, clock) = serve(case, 0)?;
+    // What a first round needs once is no growth.
+    let first = round(Case { requests: 500, ..case }, &server, clock)?;
+    let before = machine::memory_bytes("VmRSS");
+    let outcome = round(case, &server, clock)?;
+    let growth_bytes = machine::memory_bytes("VmRSS") - before;
+    let peak_bytes = machine::memory_bytes("VmHWM");
+    drop((first, outcome));
+    Ok(Memory { growth_bytes, peak_bytes })
+}
