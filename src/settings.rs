@@ -130,7 +130,8 @@ pub struct BaselineChoice {
 pub struct Timeouts {
     /// TCP and TLS.
     pub connect: Duration,
-    /// Sent to the first byte of the answer's body.
+    /// Sent to the first byte of the answer's body; where that carried no token (a role, a
+    /// keep-alive), to the first token.
     pub first_byte: Duration,
     /// Between two events that carry tokens: comments do not count, since servers send
     /// keep-alives while the engine hangs.

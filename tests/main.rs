@@ -2,6 +2,7 @@
 
 mod architecture;
 mod drive;
+mod fidelity;
 mod json_schema;
 mod kept;
 mod server;

@@ -96,12 +96,14 @@ pub fn error_text(value: &serde_json::Value) -> Option<String> {
         }
         other => other.to_string(),
     };
-    Some(cut(text))
+    Some(cut(text, MAX_ERROR_BYTES))
 }
 
-fn cut(mut text: String) -> String {
-    if text.len() > MAX_ERROR_BYTES {
-        text.truncate(text.floor_char_boundary(MAX_ERROR_BYTES));
+/// `text` cut to at most `bytes`, at the end of a character.
+pub(crate) fn cut(mut text: String, bytes: usize) -> String {
+    if text.len() > bytes {
+        let end = (0..=bytes).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        text.truncate(end);
     }
     text
 }

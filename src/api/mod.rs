@@ -6,6 +6,7 @@ pub mod completions;
 mod event;
 pub mod tokens;
 
+pub(crate) use event::cut;
 pub use event::error_text;
 
 use bytes::Bytes;

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use reqwest::StatusCode;
@@ -12,11 +13,15 @@ use super::connections::Connections;
 /// The deepest chain of causes looked at: deeper ones are loops or noise.
 const MAX_CAUSES: usize = 16;
 
+/// A connection that the server had closed says so within a round trip. One that closes later
+/// without a byte had taken the request: the server gave it up.
+const STALE_LIMIT: Duration = Duration::from_millis(500);
+
 /// How far the request had come when an error struck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// No response head yet.
-    Head,
+    /// No response head yet; the request was handed over so long ago.
+    Head { waited: Duration },
     /// The body was being read.
     Body,
 }
@@ -95,9 +100,13 @@ impl Clues {
             )
         );
         match stage {
-            Stage::Head if self.reused && (reset || self.closed) => StaleConnection,
-            Stage::Head if self.not_http => NotAStream,
-            Stage::Head => Reset,
+            Stage::Head { waited }
+                if self.reused && (reset || self.closed) && waited <= STALE_LIMIT =>
+            {
+                StaleConnection
+            }
+            Stage::Head { .. } if self.not_http => NotAStream,
+            Stage::Head { .. } => Reset,
             Stage::Body if reset => Reset,
             // A cut or malformed chunk or content length: the body did not come whole.
             Stage::Body => Truncated,
@@ -131,16 +140,21 @@ fn causes<'a>(
     std::iter::successors(Some(error), next).take(MAX_CAUSES)
 }
 
-/// The causes in words, without repeats, outermost first.
+/// The causes in words, without repeats, outermost first. The wrappers of reqwest and hyper-util
+/// name only the URL and their own layer, and are left out where anything lies below them.
 fn describe(error: &reqwest::Error) -> String {
     let mut parts: Vec<String> = Vec::new();
     for cause in causes(error) {
+        if cause.is::<reqwest::Error>() || cause.is::<hyper_util::client::legacy::Error>() {
+            continue;
+        }
         let text = cause.to_string();
         if !text.is_empty() && !parts.iter().any(|part| part.contains(&text)) {
             parts.push(text);
         }
     }
-    parts.join(": ")
+    let text = if parts.is_empty() { error.to_string() } else { parts.join(": ") };
+    if error.is_connect() { format!("could not connect: {text}") } else { text }
 }
 
 /// The kind of a status that is not 2xx.
@@ -159,6 +173,8 @@ pub(super) fn status(status: StatusCode) -> FailureKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const AT_ONCE: Stage = Stage::Head { waited: Duration::ZERO };
 
     #[test]
     fn statuses() {
@@ -194,12 +210,23 @@ mod tests {
             (Errno::ECONNREFUSED, FailureKind::ConnectRefused),
             (Errno::EHOSTUNREACH, FailureKind::Connect),
         ] {
-            assert_eq!(connecting(errno).kind(Stage::Head), kind, "{errno}");
+            assert_eq!(connecting(errno).kind(AT_ONCE), kind, "{errno}");
         }
         let dns = Clues { connecting: true, dns: true, ..Clues::default() };
-        assert_eq!(dns.kind(Stage::Head), FailureKind::Dns);
+        assert_eq!(dns.kind(AT_ONCE), FailureKind::Dns);
         let slow = Clues { connecting: true, timed_out: true, ..Clues::default() };
-        assert_eq!(slow.kind(Stage::Head), FailureKind::ConnectTimeout);
+        assert_eq!(slow.kind(AT_ONCE), FailureKind::ConnectTimeout);
+    }
+
+    #[test]
+    fn a_connection_is_stale_only_where_it_closes_at_once() {
+        let kind = |reused, ms| {
+            let clues = Clues { reused, closed: true, ..Clues::default() };
+            clues.kind(Stage::Head { waited: Duration::from_millis(ms) })
+        };
+        assert_eq!(kind(true, 500), FailureKind::StaleConnection);
+        assert_eq!(kind(true, 501), FailureKind::Reset);
+        assert_eq!(kind(false, 0), FailureKind::Reset);
     }
 
     #[test]

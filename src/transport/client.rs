@@ -247,7 +247,10 @@ impl Client {
             let (kind, message) = classify::transport(&error, stage, &self.0.connections);
             self.failure(kind, &message)
         };
-        let mut response = request.send().await.map_err(|e| failed(e, Stage::Head))?;
+        let clock = Clock::start();
+        let mut response = request.send().await.map_err(|error| {
+            failed(error, Stage::Head { waited: Duration::from_nanos(clock.now_ns()) })
+        })?;
         self.0.connections.answered(response.extensions());
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|e| failed(e, Stage::Body))? {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::api::cut;
 use crate::settings::ApiKey;
 
 /// Bytes kept of each end of a body.
@@ -44,9 +45,7 @@ impl Redactor {
 
     /// A message: redacted first, then cut to 1 KiB, so that no half of a secret stands at the cut.
     pub(super) fn message(&self, text: &str) -> String {
-        let mut text = self.redact(text);
-        text.truncate(text.floor_char_boundary(MESSAGE_BYTES));
-        text
+        cut(self.redact(text), MESSAGE_BYTES)
     }
 }
 
@@ -97,15 +96,16 @@ impl Evidence {
     }
 
     pub(super) fn ends(&self, redactor: &Redactor) -> Ends {
-        let mut first = redactor.redact(&String::from_utf8_lossy(&self.first));
+        let first = redactor.redact(&String::from_utf8_lossy(&self.first));
         if self.total <= END_BYTES as u64 {
             return Ends { first, last: String::new() };
         }
-        first.truncate(first.floor_char_boundary(END_BYTES));
+        let first = cut(first, END_BYTES);
         let tail = &self.last[self.last.len().saturating_sub(self.keep)..];
         let mut last = redactor.redact(&String::from_utf8_lossy(tail));
         let spare = last.len().saturating_sub(END_BYTES);
-        last.drain(..last.ceil_char_boundary(spare));
+        let begin = (spare..=last.len()).find(|&at| last.is_char_boundary(at));
+        last.drain(..begin.unwrap_or(0));
         Ends { first, last }
     }
 }

@@ -13,7 +13,7 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION};
 use serde::{Deserialize, Serialize};
 use tokio::time::Sleep;
 
-use super::classify::{self, Stage};
+use super::classify;
 use super::client::refusal_text;
 use super::connections::Connections;
 use super::evidence::Redactor;
@@ -108,7 +108,7 @@ async fn send_and_read(outgoing: &Outgoing<'_>, reading: &mut Reading<'_>) -> Re
     let answer = outgoing.http.execute(request);
     let answer = within(&clock, &mut timer, &reading.limits, answer).await?;
     let headers_ns = clock.now_ns();
-    let mut response = answer.map_err(|e| reading.transport_fault(&e, Stage::Head))?;
+    let mut response = answer.map_err(|e| reading.head_fault(&e, headers_ns))?;
     reading.headed(&response, headers_ns);
     if response.status() != reqwest::StatusCode::OK {
         return Err(refused(reading, response).await);
@@ -127,7 +127,7 @@ async fn send_and_read(outgoing: &Outgoing<'_>, reading: &mut Reading<'_>) -> Re
                 reading.timeline.end_ns = Some(at_ns);
                 return reading.verdict();
             }
-            Err(error) => return Err(reading.transport_fault(&error, Stage::Body)),
+            Err(error) => return Err(reading.body_fault(&error)),
         }
     }
     // After `[DONE]`: nothing counts any more, but a body read to its end frees the connection.
@@ -136,8 +136,8 @@ async fn send_and_read(outgoing: &Outgoing<'_>, reading: &mut Reading<'_>) -> Re
     reading.verdict()
 }
 
-/// Awaits `work` within the limits. The timer is set anew only when it fires, since nearly every
-/// event moves its deadline.
+/// Awaits `work` within the limits. Nearly every event moves the deadline later, so the timer is
+/// set back only when it fires; it is set forward at once.
 async fn within<T>(
     clock: &Clock,
     timer: &mut Pin<&mut Sleep>,
@@ -145,6 +145,10 @@ async fn within<T>(
     work: impl Future<Output = T>,
 ) -> Result<T, Fault> {
     let mut work = pin!(work);
+    let deadline = clock.instant(limits.next().at_ns);
+    if deadline < timer.deadline() {
+        timer.as_mut().reset(deadline);
+    }
     loop {
         tokio::select! {
             biased;

@@ -1,6 +1,7 @@
 //! The reading of one answer: what has come so far, and the verdict at its end.
 
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use reqwest::header::RETRY_AFTER;
 
@@ -10,7 +11,7 @@ use super::evidence::{Evidence, Redactor};
 use super::exchange::{Outgoing, text_header};
 use super::limits::{Limits, Reached};
 use super::sse::{Decoder, Oversized};
-use super::tally::{MAX_EVENTS, Progress, Tally};
+use super::tally::{Holds, MAX_EVENTS, Progress, Tally};
 use super::{Exchange, Failure, FailureKind, TokenTimeline};
 use crate::api::Dialect;
 use crate::clock::Clock;
@@ -130,26 +131,39 @@ impl<'a> Reading<'a> {
         })
     }
 
-    pub(super) fn transport_fault(&self, error: &reqwest::Error, stage: Stage) -> Fault {
+    /// The fault of a request that got no head by `at_ns`.
+    pub(super) fn head_fault(&self, error: &reqwest::Error, at_ns: u64) -> Fault {
+        let waited = Duration::from_nanos(at_ns.saturating_sub(self.limits.sent_ns));
+        self.fault(error, Stage::Head { waited })
+    }
+
+    /// The fault of a body that broke off.
+    pub(super) fn body_fault(&self, error: &reqwest::Error) -> Fault {
+        self.fault(error, Stage::Body)
+    }
+
+    fn fault(&self, error: &reqwest::Error, stage: Stage) -> Fault {
         let (kind, message) = classify::transport(error, stage, self.connections);
         Fault { kind, message }
     }
 
     /// Judges a stream that came to its own end.
     pub(super) fn verdict(&self) -> Result<(), Fault> {
-        let (kind, message) = match self.limits.reached {
-            Reached::Token { .. } if self.events.finish_reason.is_some() => return Ok(()),
-            Reached::Token { .. } => {
+        let (kind, message) = match self.events.tally.holds() {
+            Holds::Tokens if self.events.finish_reason.is_some() => return Ok(()),
+            Holds::Tokens => {
                 let end = match self.events.seen {
                     Seen::Done => "`[DONE]` came",
                     Seen::Nothing | Seen::Event => "the stream ended",
                 };
                 (FailureKind::Incomplete, format!("{end} without a finish reason"))
             }
-            _ if self.events.seen == Seen::Nothing && !self.evidence.may_be_events() => {
+            Holds::Nothing
+                if self.events.seen == Seen::Nothing && !self.evidence.may_be_events() =>
+            {
                 (FailureKind::NotAStream, "the body of the answer holds no event".to_owned())
             }
-            _ => (FailureKind::Empty, "status 200 and no token".to_owned()),
+            Holds::Nothing => (FailureKind::Empty, "status 200 and no token".to_owned()),
         };
         Err(Fault { kind, message })
     }
@@ -159,12 +173,7 @@ impl<'a> Reading<'a> {
         let end_ns = self.timeline.end_ns.unwrap_or_else(|| self.clock.now_ns());
         self.timeline.end_ns = Some(end_ns);
         let counted = self.events.tally.count();
-        let empty = counted.events.is_empty();
         self.timeline.events = counted.events;
-        // A usage grew, but no event can be said to have carried a token.
-        let fault = fault.or_else(|| {
-            empty.then(|| Fault::new(FailureKind::Empty, "status 200 and no token with a time"))
-        });
         let failure = fault.map(|fault| {
             let ends = self.evidence.ends(self.redactor);
             Failure {

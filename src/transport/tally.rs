@@ -46,6 +46,15 @@ pub(super) enum Progress {
     Full,
 }
 
+/// Whether there is a token that has a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// At least one event with text or ids.
+    Tokens,
+    /// None; a usage alone says how many, but not when.
+    Nothing,
+}
+
 /// The request's tokens, counted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Counted {
@@ -82,6 +91,13 @@ impl Tally {
             completion_tokens,
         });
         Progress::Token
+    }
+
+    /// Whether counting will find a token.
+    pub(super) fn holds(&self) -> Holds {
+        let ids = |seen: &Seen| seen.token_ids.is_some_and(|ids| ids > 0);
+        let token = |seen: &Seen| seen.content != Content::None || ids(seen);
+        if self.seen.iter().any(token) { Holds::Tokens } else { Holds::Nothing }
     }
 
     /// Counts the tokens.

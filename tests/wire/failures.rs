@@ -194,6 +194,53 @@ async fn nobody_listens() {
 }
 
 #[tokio::test]
+async fn a_name_that_does_not_resolve() {
+    // A label of 64 characters is refused by the resolver itself: nothing is sent.
+    let url = format!("http://{}.invalid", "a".repeat(64));
+    let client = Client::new(ClientSettings::new(BaseUrl::parse(&url).unwrap())).unwrap();
+    let clock = inferometer::clock::Clock::start();
+    let exchange = client.exchange(clock, &Chat, "{}".into(), None).await;
+    assert_kind(&exchange, FailureKind::Dns);
+}
+
+#[tokio::test]
+async fn no_connection_within_the_limit() {
+    // A listener that accepts nobody, its queue full: the next handshake gets no answer.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut queued = Vec::new();
+    let wait = std::time::Duration::from_millis(300);
+    for _ in 0..8 {
+        let connecting = tokio::net::TcpStream::connect(address);
+        if let Ok(stream) = tokio::time::timeout(wait, connecting).await {
+            queued.push(stream);
+        } else {
+            break;
+        }
+    }
+    let base_url = BaseUrl::parse(&format!("http://{address}")).unwrap();
+    let mut settings = ClientSettings::new(base_url);
+    settings.timeouts.connect = wait;
+    let client = Client::new(settings).unwrap();
+    let clock = inferometer::clock::Clock::start();
+    let exchange = client.exchange(clock, &Chat, "{}".into(), None).await;
+    assert_kind(&exchange, FailureKind::ConnectTimeout);
+    assert!(exchange.failure.unwrap().message.starts_with("could not connect: "));
+}
+
+#[tokio::test]
+async fn a_reused_connection_that_closes_late_is_a_reset() {
+    let fine = stream(&[TEXT, FINISH, DONE]);
+    let late = vec![pause_ms(700), Step::Close];
+    let server = Server::play(vec![vec![fine, late]]).await;
+    let client = server.client();
+    assert_fine(&server.exchange(&client, &Chat).await);
+    assert_kind(&server.exchange(&client, &Chat).await, FailureKind::Reset);
+}
+
+#[tokio::test]
 async fn no_first_byte() {
     for steps in [vec![Step::Hang], vec![stream_head(), Step::Hang]] {
         let server = Server::always(steps).await;
@@ -208,6 +255,7 @@ async fn keep_alives_do_not_hide_a_stall() {
     let ping = || [pause_ms(20), Step::Chunk(b": keep-alive\n\n".to_vec())];
     let mut after_a_token = vec![stream_head(), event(ROLE), event(TEXT)];
     after_a_token.extend((0..200).flat_map(|_| ping()));
+    after_a_token.push(Step::Close);
     let server = Server::always(after_a_token).await;
     let exchange = ask_within(&server, limits(60_000, 150, None)).await;
     assert_kind(&exchange, FailureKind::IdleTimeout);
@@ -215,6 +263,7 @@ async fn keep_alives_do_not_hide_a_stall() {
 
     let mut before_any = vec![stream_head(), event(ROLE)];
     before_any.extend((0..200).flat_map(|_| ping()));
+    before_any.push(Step::Close);
     let server = Server::always(before_any).await;
     let exchange = ask_within(&server, limits(150, 60_000, None)).await;
     assert_kind(&exchange, FailureKind::IdleTimeout);
@@ -223,14 +272,14 @@ async fn keep_alives_do_not_hide_a_stall() {
 
 #[tokio::test]
 async fn tokens_reset_the_idle_limit_but_not_the_total() {
-    let token = || [pause_ms(40), event(TEXT)];
+    let token = || [pause_ms(60), event(TEXT)];
     let mut steps = vec![stream_head()];
-    steps.extend((0..12).flat_map(|_| token()));
+    steps.extend((0..20).flat_map(|_| token()));
     steps.extend([event(FINISH), event(DONE), end()]);
     let server = Server::always(steps).await;
-    // 480 ms of answer against an idle limit of 400 ms.
-    assert_fine(&ask_within(&server, limits(60_000, 400, None)).await);
-    let exchange = ask_within(&server, limits(60_000, 60_000, Some(150))).await;
+    // 1.2 s of answer against an idle limit of 1 s.
+    assert_fine(&ask_within(&server, limits(60_000, 1_000, None)).await);
+    let exchange = ask_within(&server, limits(60_000, 60_000, Some(400))).await;
     assert_kind(&exchange, FailureKind::TotalTimeout);
 }
 
@@ -272,12 +321,19 @@ async fn a_key_that_the_server_echoes_is_redacted() {
 #[cfg(feature = "tls")]
 #[tokio::test]
 async fn a_plain_server_behind_https_is_a_tls_failure() {
-    let server = Server::always(answer("400 Bad Request", "", "plain")).await;
-    let base_url = BaseUrl::parse(&server.url.replace("http:", "https:")).unwrap();
-    let settings = ClientSettings { insecure: true, ..ClientSettings::new(base_url) };
+    use tokio::io::AsyncWriteExt;
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut socket, _) = listener.accept().await.unwrap();
+        socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let settings =
+        ClientSettings { insecure: true, ..ClientSettings::new(BaseUrl::parse(&url).unwrap()) };
     let client = Client::new(settings).unwrap();
-    // The script waits for a whole request and gets a TLS hello: its own end closes the socket.
-    let exchange =
-        tokio::time::timeout(std::time::Duration::from_secs(20), server.exchange(&client, &Chat));
-    assert_kind(&exchange.await.unwrap(), FailureKind::Tls);
+    let clock = inferometer::clock::Clock::start();
+    let exchange = client.exchange(clock, &Chat, "{}".into(), None).await;
+    assert_kind(&exchange, FailureKind::Tls);
 }

@@ -29,11 +29,11 @@ async fn completions(events: &[&str]) -> Exchange {
 
 #[tokio::test]
 async fn a_role_is_not_the_first_token() {
-    let mut steps = vec![stream_head(), event(ROLE), pause_ms(60)];
+    let mut steps = vec![stream_head(), event(ROLE), pause_ms(200)];
     for _ in 0..3 {
-        steps.extend([event(TEXT), pause_ms(30)]);
+        steps.extend([event(TEXT), pause_ms(200)]);
     }
-    steps.extend([event(FINISH), pause_ms(30), event(DONE), end()]);
+    steps.extend([event(FINISH), pause_ms(20), event(DONE), end()]);
     let server = Server::always(steps).await;
     let exchange = server.chat().await;
     check(&exchange, TokenSource::Events, &[1, 1, 1]);

@@ -145,7 +145,7 @@ async fn a_dropped_exchange_closes_its_connection() {
     ])
     .await;
     let client = server.client();
-    let cut = std::time::Duration::from_millis(80);
+    let cut = std::time::Duration::from_millis(300);
     assert!(tokio::time::timeout(cut, server.exchange(&client, &Chat)).await.is_err());
     let next = server.exchange(&client, &Chat).await;
     assert_fine(&next);
