@@ -78,7 +78,8 @@ fn round(case: Case, server: &Metronome, clock: Clock) -> Outcome<RoundOutcome> 
     let load = Load::Concurrency(case.streams);
     let job = selftest::round_job(load, case.tokens, case.requests, Duration::ZERO, e2el);
     let interrupt = Interrupt::new();
-    let run = drive::run_round(&wire, clock, &job, &interrupt, &mut |_| {});
+    let mut show = |_| {};
+    let run = drive::run_round(&wire, clock, &job, &interrupt, &mut show);
     Ok(runtime()?.block_on(run)?)
 }
 
