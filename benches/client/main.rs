@@ -20,6 +20,7 @@ mod side;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use inferometer::settings::SlotStart;
 use side::{Case, Cost};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -84,11 +85,12 @@ fn capacity(args: &Args) -> Outcome<()> {
         "case", "client", "ms CPU per", "events per", "x the plain"
     );
     println!("{:<26} {:<22} {:>10} {:>10} {:>11}", "", "", "1000", "CPU-s", "loop");
-    for (name, (ttft, gap), streams, requests) in [
-        ("64 streams, no delay", NO_DELAY, 64, 4_000),
-        ("128 streams, 10 ms gaps", TIMED, 128, 512),
+    for (name, (ttft, gap), streams, requests, start) in [
+        ("64 streams, no delay", NO_DELAY, 64, 4_000, SlotStart::Together),
+        ("128, 10 ms gaps, together", TIMED, 128, 512, SlotStart::Together),
+        ("128, 10 ms gaps, spread", TIMED, 128, 512, SlotStart::Spread),
     ] {
-        let case = Case { ttft, gap, streams, requests, tokens: 128 };
+        let case = Case { ttft, gap, streams, requests, tokens: 128, start };
         let plain = plain::run(case)?;
         line(name, "plain hyper loop", plain, plain);
         let ours = side::cost(case)?;
@@ -123,7 +125,8 @@ fn fidelity(args: &Args) -> Outcome<()> {
     );
     for streams in [16, 128, 512] {
         let (ttft, gap) = TIMED;
-        let case = Case { ttft, gap, streams, requests: (3 * streams).max(128), tokens: 128 };
+        let (requests, start) = ((3 * streams).max(128), SlotStart::Spread);
+        let case = Case { ttft, gap, streams, requests, tokens: 128, start };
         let found = side::fidelity(case)?;
         errors(streams, "inferometer", &found);
         if args.peers
@@ -160,7 +163,8 @@ fn memory(args: &Args) -> Outcome<()> {
     }
     for requests in counts {
         let (ttft, gap) = NO_DELAY;
-        let case = Case { ttft, gap, streams: 64, requests, tokens: 128 };
+        let start = SlotStart::Together;
+        let case = Case { ttft, gap, streams: 64, requests, tokens: 128, start };
         let used = side::memory(case)?;
         println!(
             "{requests:>10} {:>12.1} {:>16.0} {:>12.1}",

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
+
+use inferometer::settings::SlotStart;
 
 use crate::Outcome;
 use crate::side::{Case, Cost, client_cpu_ns, runtime, serve};
@@ -17,8 +21,12 @@ pub fn run(case: Case) -> Outcome<Cost> {
     let left = Arc::new(AtomicU32::new(case.requests));
     runtime()?.block_on(async {
         let mut streams = tokio::task::JoinSet::new();
-        for _ in 0..case.streams {
-            streams.spawn(stream(address.clone(), case.tokens, left.clone()));
+        for number in 0..case.streams {
+            let wait = match case.start {
+                SlotStart::Together => Duration::ZERO,
+                SlotStart::Spread => case.e2el() * number / case.streams,
+            };
+            streams.spawn(stream(address.clone(), case.tokens, left.clone(), wait));
         }
         while let Some(done) = streams.join_next().await {
             done?.map_err(|error| error.to_string())?;
@@ -33,7 +41,9 @@ async fn stream(
     address: String,
     tokens: u32,
     left: Arc<AtomicU32>,
+    wait: Duration,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    tokio::time::sleep(wait).await;
     let socket = tokio::net::TcpStream::connect(&address).await?;
     socket.set_nodelay(true)?;
     let (mut sender, connection) =

@@ -8,6 +8,7 @@ use inferometer::clock::Clock;
 use inferometer::drive::{self, Interrupt, RoundOutcome};
 use inferometer::scenario::Load;
 use inferometer::selftest::{self, Fidelity, Figures};
+use inferometer::settings::SlotStart;
 use inferometer::sim::{Metronome, MetronomeConfig};
 use inferometer::telemetry::host::cpu_ns;
 
@@ -22,6 +23,16 @@ pub struct Case {
     pub streams: u32,
     pub requests: u32,
     pub tokens: u32,
+    /// How the streams begin. Together, their tokens come in bursts, as from a server that decodes in
+    /// one batch; spread, each token wakes the client by itself, which costs more.
+    pub start: SlotStart,
+}
+
+impl Case {
+    /// How long an answer takes.
+    pub fn e2el(self) -> Duration {
+        self.ttft + self.gap * self.tokens
+    }
 }
 
 /// CPU time and what it bought.
@@ -74,9 +85,10 @@ pub fn runtime() -> Outcome<tokio::runtime::Runtime> {
 
 fn round(case: Case, server: &Metronome, clock: Clock) -> Outcome<RoundOutcome> {
     let wire = selftest::wire_to(&server.url(), Arc::new(Completions))?;
-    let e2el = case.ttft + case.gap * case.tokens;
     let load = Load::Concurrency(case.streams);
-    let job = selftest::round_job(load, case.tokens, case.requests, Duration::ZERO, e2el);
+    let mut job =
+        selftest::round_job(load, case.tokens, case.requests, Duration::ZERO, case.e2el());
+    job.slot_start = case.start;
     let interrupt = Interrupt::new();
     let mut show = |_| {};
     let run = drive::run_round(&wire, clock, &job, &interrupt, &mut show);

@@ -10,7 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{ErrorKind as IoKind, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream as StdStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
@@ -119,9 +119,13 @@ impl Metronome {
         };
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
-        let listener =
-            runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))).map_err(refused)?;
+        let listener = StdListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
+        let listener = {
+            let _guard = runtime.enter();
+            TcpListener::from_std(listener).map_err(refused)?
+        };
         let log = Arc::new(Mutex::new(Vec::new()));
         let cpu = Arc::new(Cpu::default());
         let stop = Arc::new(Notify::new());
