@@ -7,14 +7,14 @@ use nix::unistd::Pid;
 
 /// Which of the two a thread belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub(crate) enum Role {
     Client,
     Server,
 }
 
 /// Pins the calling thread, and those it starts, to the core of its role. With one core it does
 /// nothing.
-pub fn pin(role: Role) {
+pub(crate) fn pin(role: Role) {
     static ALLOWED: std::sync::OnceLock<Vec<usize>> = std::sync::OnceLock::new();
     let this = Pid::from_raw(0);
     let allowed = ALLOWED.get_or_init(|| {
@@ -30,7 +30,7 @@ pub fn pin(role: Role) {
     }
 }
 
-pub fn describe() -> String {
+pub(crate) fn describe() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let model = read("/proc/cpuinfo")
         .lines()
@@ -40,7 +40,7 @@ pub fn describe() -> String {
 }
 
 /// CPU time of the children that have ended, ns.
-pub fn children_cpu_ns() -> u64 {
+pub(crate) fn children_cpu_ns() -> u64 {
     getrusage(UsageWho::RUSAGE_CHILDREN).map_or(0, |usage| {
         let ns = usage.user_time().num_nanoseconds() + usage.system_time().num_nanoseconds();
         u64::try_from(ns).unwrap_or(0)
@@ -48,7 +48,7 @@ pub fn children_cpu_ns() -> u64 {
 }
 
 /// A line of `/proc/self/status` such as `VmRSS` in bytes; 0 where the system has none.
-pub fn memory_bytes(line: &str) -> f64 {
+pub(crate) fn memory_bytes(line: &str) -> f64 {
     let status = read("/proc/self/status");
     let found = status.lines().find_map(|l| l.strip_prefix(line)?.strip_prefix(':'));
     let kib = found.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<f64>().ok());

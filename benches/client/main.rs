@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo bench --bench client                          capacity, fidelity, memory
+//! cargo bench --bench client -- selftest              what `inferometer selftest` says
 //! cargo bench --bench client -- capacity fidelity     some of them
 //! cargo bench --bench client -- memory --long         100,000 requests
 //! cargo bench --bench client -- --peers --tokenizer DIR   beside `vllm bench serve`, if on PATH
@@ -42,7 +43,7 @@ fn args() -> Outcome<Args> {
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
-            "capacity" | "fidelity" | "memory" => args.modes.push(word),
+            "capacity" | "fidelity" | "memory" | "selftest" => args.modes.push(word),
             "--long" => args.long = true,
             "--peers" => args.peers = true,
             "--tokenizer" => args.tokenizer = words.next(),
@@ -74,6 +75,9 @@ fn run(args: &Args) -> Outcome<()> {
     }
     if wanted("memory") {
         memory(args)?;
+    }
+    if args.modes.iter().any(|mode| mode == "selftest") {
+        println!("\n{}", side::selftest()?);
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::machine;
 use crate::side::{Case, Cost, Errors, serve};
 
 /// CPU per event by the slope between a short and a long run: its start costs seconds of CPU.
-pub fn cost(case: Case, tokenizer: Option<&str>) -> Outcome<Option<Cost>> {
+pub(crate) fn cost(case: Case, tokenizer: Option<&str>) -> Outcome<Option<Cost>> {
     let mut points = Vec::new();
     for requests in [case.streams, case.requests.min(1_000).max(4 * case.streams)] {
         let (server, _) = serve(case, 0)?;
@@ -26,7 +26,7 @@ pub fn cost(case: Case, tokenizer: Option<&str>) -> Outcome<Option<Cost>> {
     Ok(Some(Cost { cpu_ns: many_ns.saturating_sub(few_ns), events }))
 }
 
-pub fn fidelity(case: Case, tokenizer: Option<&str>) -> Outcome<Option<Errors>> {
+pub(crate) fn fidelity(case: Case, tokenizer: Option<&str>) -> Outcome<Option<Errors>> {
     let (server, _) = serve(case, 100_000)?;
     let Some(told) = bench(case, &server.url(), tokenizer)? else { return Ok(None) };
     let mut log = server.take_log();

@@ -14,7 +14,7 @@ use inferometer::settings::SlotStart;
 use crate::Outcome;
 use crate::side::{Case, Cost, client_cpu_ns, runtime, serve};
 
-pub fn run(case: Case) -> Outcome<Cost> {
+pub(crate) fn run(case: Case) -> Outcome<Cost> {
     let (server, _) = serve(case, 0)?;
     let before_ns = client_cpu_ns(&server);
     let address = server.url().trim_start_matches("http://").to_owned();

@@ -17,55 +17,55 @@ use crate::machine::{self, Role};
 
 /// One thing to measure.
 #[derive(Debug, Clone, Copy)]
-pub struct Case {
-    pub ttft: Duration,
-    pub gap: Duration,
-    pub streams: u32,
-    pub requests: u32,
-    pub tokens: u32,
+pub(crate) struct Case {
+    pub(crate) ttft: Duration,
+    pub(crate) gap: Duration,
+    pub(crate) streams: u32,
+    pub(crate) requests: u32,
+    pub(crate) tokens: u32,
     /// How the streams begin. Together, their tokens come in bursts, as from a server that decodes in
     /// one batch; spread, each token wakes the client by itself, which costs more.
-    pub start: SlotStart,
+    pub(crate) start: SlotStart,
 }
 
 impl Case {
     /// How long an answer takes.
-    pub fn e2el(self) -> Duration {
+    pub(crate) fn e2el(self) -> Duration {
         self.ttft + self.gap * self.tokens
     }
 }
 
 /// CPU time and what it bought.
 #[derive(Debug, Clone, Copy)]
-pub struct Cost {
-    pub cpu_ns: u64,
-    pub events: u64,
+pub(crate) struct Cost {
+    pub(crate) cpu_ns: u64,
+    pub(crate) events: u64,
 }
 
 impl Cost {
     #[allow(clippy::cast_precision_loss)]
-    pub fn ms_per_1000(self) -> f64 {
+    pub(crate) fn ms_per_1000(self) -> f64 {
         self.cpu_ns as f64 / 1e3 / self.events.max(1) as f64
     }
 }
 
 /// Client − server, ms.
 #[derive(Debug, Clone, Copy)]
-pub struct Errors {
-    pub ttft: Figures,
-    pub tpot: Figures,
-    pub itl: Figures,
-    pub unmatched: u64,
+pub(crate) struct Errors {
+    pub(crate) ttft: Figures,
+    pub(crate) tpot: Figures,
+    pub(crate) itl: Figures,
+    pub(crate) unmatched: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Memory {
-    pub growth_bytes: f64,
-    pub peak_bytes: f64,
+pub(crate) struct Memory {
+    pub(crate) growth_bytes: f64,
+    pub(crate) peak_bytes: f64,
 }
 
 /// Starts the server on its core, and leaves the caller on the client's.
-pub fn serve(case: Case, log_limit: usize) -> Outcome<(Metronome, Clock)> {
+pub(crate) fn serve(case: Case, log_limit: usize) -> Outcome<(Metronome, Clock)> {
     let clock = Clock::start();
     machine::pin(Role::Server);
     let (ttft, gap) = (case.ttft, case.gap);
@@ -75,11 +75,11 @@ pub fn serve(case: Case, log_limit: usize) -> Outcome<(Metronome, Clock)> {
 }
 
 /// CPU time of the process without the server's, ns.
-pub fn client_cpu_ns(server: &Metronome) -> u64 {
+pub(crate) fn client_cpu_ns(server: &Metronome) -> u64 {
     cpu_ns().unwrap_or(0).saturating_sub(server.cpu_ns())
 }
 
-pub fn runtime() -> Outcome<tokio::runtime::Runtime> {
+pub(crate) fn runtime() -> Outcome<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
@@ -95,7 +95,7 @@ fn round(case: Case, server: &Metronome, clock: Clock) -> Outcome<RoundOutcome> 
     Ok(runtime()?.block_on(run)?)
 }
 
-pub fn cost(case: Case) -> Outcome<Cost> {
+pub(crate) fn cost(case: Case) -> Outcome<Cost> {
     let (server, clock) = serve(case, 0)?;
     let before_ns = client_cpu_ns(&server);
     let outcome = round(case, &server, clock)?;
@@ -104,7 +104,7 @@ pub fn cost(case: Case) -> Outcome<Cost> {
     Ok(Cost { cpu_ns, events })
 }
 
-pub fn fidelity(case: Case) -> Outcome<Errors> {
+pub(crate) fn fidelity(case: Case) -> Outcome<Errors> {
     let (server, clock) = serve(case, 100_000)?;
     let outcome = round(case, &server, clock)?;
     let log = server.take_log();
@@ -118,7 +118,7 @@ pub fn fidelity(case: Case) -> Outcome<Errors> {
     })
 }
 
-pub fn memory(case: Case) -> Outcome<Memory> {
+pub(crate) fn memory(case: Case) -> Outcome<Memory> {
     let (server, clock) = serve(case, 0)?;
     // What a first round needs once is no growth.
     let first = round(Case { requests: 500, ..case }, &server, clock)?;
@@ -128,4 +128,11 @@ pub fn memory(case: Case) -> Outcome<Memory> {
     let peak_bytes = machine::memory_bytes("VmHWM");
     drop((first, outcome));
     Ok(Memory { growth_bytes, peak_bytes })
+}
+
+/// The self-test's report, unpinned.
+pub(crate) fn selftest() -> Outcome<String> {
+    let interrupt = Interrupt::new();
+    let report = runtime()?.block_on(selftest::run_default(&interrupt, &mut |_| {}))?;
+    Ok(report.render())
 }
