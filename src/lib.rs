@@ -1,4 +1,4 @@
-//! inferometer: a Criterion-style benchmark harness for LLM inference servers.
+#![doc = include_str!("../README.md")]
 
 // Layer 0: words.
 pub mod clock;
@@ -28,12 +28,14 @@ pub mod compare;
 pub mod report;
 pub mod summary;
 // Layers 8 and 9: compose, and the surfaces.
-// pub mod cli;
-// pub mod harness;
+pub mod cli;
+pub mod harness;
 mod macros;
 pub mod selftest;
 // Aside: the embedded server.
 pub mod sim;
 
+pub use cli::bench_main;
 pub use error::{Error, ErrorKind, Result};
+pub use harness::Harness;
 pub use scenario::{Length, Load, Scenario, ScenarioGroup, Slo};

@@ -2,33 +2,33 @@
 
 /// Names a group of targets, as criterion's `criterion_group!` does.
 ///
-/// `config` is a `Result<Harness>`; each target is a `fn(&mut Harness)`. The name becomes a
-/// `pub fn() -> inferometer::Result<Harness>` for [`scenario_main!`](crate::scenario_main).
+/// `config` is a [`Harness`](crate::Harness); each target is a `fn(&mut Harness)`. The name becomes a
+/// `pub fn() -> Harness` for [`scenario_main!`](crate::scenario_main).
 #[macro_export]
 macro_rules! scenario_group {
     (name = $name:ident; config = $config:expr; targets = $($target:path),+ $(,)?) => {
         /// Builds the harness and declares every target's groups.
-        pub fn $name() -> $crate::Result<$crate::harness::Harness> {
-            let mut harness: $crate::harness::Harness = $config?;
+        pub fn $name() -> $crate::Harness {
+            let mut harness: $crate::Harness = $config;
             $($target(&mut harness);)+
-            ::core::result::Result::Ok(harness)
+            harness
         }
     };
     ($name:ident, $($target:path),+ $(,)?) => {
         $crate::scenario_group! {
             name = $name;
-            config = $crate::harness::Harness::from_env();
+            config = $crate::Harness::from_env();
             targets = $($target),+
         }
     };
 }
 
-/// The `main` of a bench: runs the groups one after the other and gives the exit code.
+/// The `main` of a bench: the groups make one run, whose gate gives the exit code.
 #[macro_export]
 macro_rules! scenario_main {
     ($($group:path),+ $(,)?) => {
         fn main() -> ::std::process::ExitCode {
-            $crate::harness::bench_main(&[$($group),+])
+            $crate::bench_main([$($group()),+])
         }
     };
 }

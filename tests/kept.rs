@@ -1,4 +1,5 @@
 //! Runs, rounds and requests as tests of the store and the summary make them.
+#![allow(clippy::unwrap_used)] // a test may
 
 use std::collections::BTreeMap;
 

@@ -1,13 +1,20 @@
 //! The one integration-test binary: a module per subject.
 
 mod architecture;
+mod declare;
 mod drive;
 mod fidelity;
 mod json_schema;
 mod kept;
+mod plan;
+mod preflight;
+mod report;
+mod scripted;
 mod server;
 mod sim;
 mod sim_http;
 mod statistics;
 mod store;
+mod summary;
+mod telemetry;
 mod wire;

@@ -1,4 +1,5 @@
 //! A server's life against real processes: ready, dying, hanging, orphaned, in somebody's way.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)] // helpers outside `#[test]` functions
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,8 +7,8 @@ use std::time::Duration;
 
 use inferometer::server::{Launcher, Limits, Running};
 use inferometer::settings::{Launch, Target, Timeouts};
-use inferometer::transport::Client;
-use inferometer::transport::client::{BaseUrl, ClientSettings};
+use inferometer::transport::client::ClientSettings;
+use inferometer::transport::{BaseUrl, Client};
 use tempfile::TempDir;
 
 /// A server in a line of Python: answers 200 to everything, and starts a child that outlives it.
@@ -195,6 +196,23 @@ async fn one_that_never_gets_ready_is_ended() {
 }
 
 #[tokio::test]
+async fn a_start_given_up_half_way_leaves_nothing_behind() {
+    let bed = Bed::new();
+    let pid_file = bed.path("pid");
+    let command = format!("sh -c 'echo $$ > {}; exec sleep 600'", pid_file.display());
+    let written = async {
+        while !std::fs::read_to_string(&pid_file).is_ok_and(|pid| pid.ends_with('\n')) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        started = bed.start(&command, 60.0) => panic!("{started:?}"),
+        () = written => {}
+    }
+    assert!(!on_linux() || !lives(&std::fs::read_to_string(pid_file).unwrap()));
+}
+
+#[tokio::test]
 async fn one_that_ignores_the_request_to_end_is_killed() {
     let bed = Bed::new();
     let server = bed.python("-", "same");
@@ -321,7 +339,7 @@ fn the_simulator_and_a_broken_command_are_refused() {
     let new = |launch| {
         Launcher::new(&target(launch), client("http://127.0.0.1:1"), PathBuf::from("unused.log"))
     };
-    assert!(new(Launch::Simulator { preset: "demo".to_owned() }).is_err());
+    assert!(new(Launch::Simulator { preset: "demo".to_owned(), slowdown: 1.0 }).is_err());
     let broken = Launch::Command {
         command: "vllm 'serve".to_owned(),
         ready_path: "/health".to_owned(),

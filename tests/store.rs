@@ -1,4 +1,5 @@
 //! The store: what is written is read back, whatever happens in between.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)] // a test may
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -211,7 +212,10 @@ fn runs_are_listed_newest_first_pruned_and_removed() {
     store.baselines().save("main", "20260101T000000Z-main", at(0)).unwrap();
     let error = store.remove_run("20260101T000000Z-main").unwrap_err();
     assert!(error.to_string().contains("baseline `main`"), "{error}");
+    let left = store.layout().runs().join(".import.1-1.tmp");
+    fs::create_dir_all(left.join("half")).unwrap();
     let gone = store.prune_runs(2).unwrap();
+    assert!(!left.exists(), "what a kill left behind goes too");
     assert_eq!(gone, ["20260103T000000Z-main", "20260102T000000Z-main"]);
     store.remove_run(&other.id).unwrap();
     assert_eq!(store.run_ids().unwrap(), ["20260104T000000Z-main", "20260101T000000Z-main"]);
@@ -228,11 +232,11 @@ fn two_baselines_move_apart_and_remember() {
     assert_eq!(baselines.append("main", &b.id, at(2)).unwrap().runs, [a.id.clone(), b.id.clone()]);
     baselines.save("Main", &b.id, at(3)).unwrap();
     assert_eq!(baselines.load("main").unwrap().runs.len(), 2);
-    assert_eq!(baselines.load("Main").unwrap().runs, [b.id.clone()]);
+    assert_eq!(baselines.load("Main").unwrap().runs, std::slice::from_ref(&b.id));
 
     assert_eq!(baselines.accept("main", &b.id, "  ", at(4)).unwrap_err().kind(), ErrorKind::Usage);
     let accepted = baselines.accept("main", &b.id, "new kernel", at(5)).unwrap();
-    assert_eq!(accepted.runs, [b.id.clone()]);
+    assert_eq!(accepted.runs, std::slice::from_ref(&b.id));
     let last = accepted.history.last().unwrap();
     assert_eq!((last.action, last.reason.as_deref()), (Action::Accepted, Some("new kernel")));
     assert_eq!(accepted.history.len(), 4);
@@ -245,6 +249,9 @@ fn two_baselines_move_apart_and_remember() {
     assert!(error.hint().unwrap().contains("`release`"), "{:?}", error.hint());
     assert!(baselines.save("x", "20990101T000000Z-none", at(8)).is_err(), "a run must exist");
     assert!(baselines.save("", &b.id, at(9)).is_err());
+    fs::write(store.layout().baseline("release"), "{").unwrap();
+    assert!(baselines.load("release").unwrap_err().to_string().contains("release.json"));
+    baselines.remove("release").unwrap();
 }
 
 #[test]

@@ -10,9 +10,7 @@ use crate::harness::{Action, Detail, OutputFormat, Surface};
 use crate::metric::Measure;
 use crate::rng::Seed;
 use crate::scenario::file::LaunchSpec;
-use crate::settings::{
-    ApiChoice, ApiKey, Launch, Settings, SlotStart, Target, Timeouts, TriState,
-};
+use crate::settings::{ApiChoice, ApiKey, Launch, Settings, SlotStart, Target, Timeouts, TriState};
 use crate::units;
 
 /// The preset of the embedded simulator that runs where no server is given.
@@ -332,9 +330,7 @@ pub(crate) enum SlotStartArg {
 
 /// A share written as `0.05` or `5%`.
 fn parse_share(text: &str) -> Result<f64> {
-    let bad = || {
-        Error::usage(format!("`{text}` is not a share")).with_hint("write `0.05` or `5%`")
-    };
+    let bad = || Error::usage(format!("`{text}` is not a share")).with_hint("write `0.05` or `5%`");
     let (number, scale) = match text.strip_suffix('%') {
         Some(number) => (number, 0.01),
         None => (text, 1.0),
@@ -454,9 +450,8 @@ impl ServerArgs {
             settings.headers.push(parse_pair(header, "header")?);
         }
         if let Some(extra) = &self.extra_body {
-            settings.extra_body = serde_json::from_str(extra).map_err(|e| {
-                Error::usage("`--extra-body` is not a JSON object").with_cause(e)
-            })?;
+            settings.extra_body = serde_json::from_str(extra)
+                .map_err(|e| Error::usage("`--extra-body` is not a JSON object").with_cause(e))?;
         }
         set_some(&mut settings.ca_cert, self.ca_cert.clone());
         settings.insecure |= self.insecure;

@@ -9,7 +9,6 @@ use super::run;
 use crate::compare::gate;
 use crate::error::Result;
 use crate::harness::{Action, Harness, Selection};
-use crate::report::terminal;
 use crate::store::files;
 
 /// A bench of inferometer: scenario groups against a server, or against the embedded simulator.
@@ -76,7 +75,7 @@ impl Harness {
             }
         };
         parsed.unwrap_or_else(|error| {
-            terminal::say_error(&error.render());
+            let _ = crate::report::terminal::print_message(&format!("{}\n", error.render()));
             std::process::exit(i32::from(gate::exit_code(error.kind())))
         })
     }

@@ -59,8 +59,7 @@ impl ReportCommand {
         let mut settings = Settings::for_url("");
         self.output.apply(&mut settings);
         let store = Store::open(PathBuf::from(&settings.output_dir))?;
-        let conclusion =
-            harness::rebuild_report(&store, self.run.as_deref(), &settings.judge)?;
+        let conclusion = harness::rebuild_report(&store, self.run.as_deref(), &settings.judge)?;
         present(&conclusion, self.output.surface(Action::Run))
     }
 }

@@ -72,8 +72,9 @@ fn open(output: &OutputArgs) -> Result<Store> {
     Store::open(&settings.output_dir)
 }
 
+/// One line on stdout; what cannot be written there has no better place to go.
 fn say(line: &str) {
-    terminal::say(&format!("{line}\n"));
+    let _ = terminal::print(&format!("{line}\n"));
 }
 
 fn list_runs(store: &Store) -> Result<()> {
@@ -99,7 +100,10 @@ fn show_run(run: &StoredRun) {
     say(&format!("made by    {} ({})", run.tool, run.definitions));
     say(&format!("command    {}", run.command_line.join(" ")));
     for (side, found) in &run.sides {
-        say(&format!("side       {side:?}: {} at {}, model {}", found.label, found.url, found.model));
+        say(&format!(
+            "side       {side:?}: {} at {}, model {}",
+            found.label, found.url, found.model
+        ));
     }
     for (key, value) in &run.metadata {
         say(&format!("metadata   {key}={value}"));

@@ -84,7 +84,7 @@ fn finish(result: Result<u8>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            crate::report::terminal::say_error(&error.render());
+            let _ = crate::report::terminal::print_message(&format!("{}\n", error.render()));
             ExitCode::from(gate::exit_code(error.kind()))
         }
     }

@@ -10,7 +10,9 @@ use crate::drive::{Interrupt, Urgency, raise_on_signals};
 use crate::error::{Error, ErrorKind, Result};
 use crate::harness::{Action, Conclusion, Detail, Harness, OutputFormat, Selection, Surface};
 use crate::plan::ListFormat;
-use crate::report::{self, progress, terminal};
+use crate::report;
+use crate::report::progress::{self, Reporter, Silent, Stream};
+use crate::report::terminal::{self, Color};
 use crate::scenario::{Load, Scenario, ScenarioGroup, Slo, file};
 use crate::settings::Settings;
 use crate::store::files;
@@ -92,7 +94,8 @@ impl RunCommand {
     /// One scenario per pair of lengths: `run/512x128/c16`.
     fn group_from_flags(&self, settings: &Settings) -> Result<ScenarioGroup> {
         let load = &self.run.load;
-        let or = |given: &[u32], default| if given.is_empty() { vec![default] } else { given.to_vec() };
+        let or =
+            |given: &[u32], default| if given.is_empty() { vec![default] } else { given.to_vec() };
         let loads = loads(load, settings)?;
         let slo = slo(&load.goodput)?;
         let mut group = ScenarioGroup::new(FLAG_GROUP);
@@ -125,18 +128,18 @@ impl RunCommand {
 
     pub(super) fn preflight(&self) -> Result<u8> {
         let harness = self.harness()?;
-        let mut reporter = progress::reporter(harness.surface().detail == Detail::Quiet);
+        let mut reporter = reporter(harness.surface());
         runtime()?.block_on(harness.preflight(&mut *reporter))?;
         Ok(gate::FINE)
     }
 
     pub(super) fn plan(&self) -> Result<u8> {
-        terminal::say(&self.harness()?.plan()?.describe(terminal::width()));
+        terminal::print(&self.harness()?.plan()?.describe(terminal::width()))?;
         Ok(gate::FINE)
     }
 
     pub(super) fn list(&self) -> Result<u8> {
-        terminal::say(&self.harness()?.list(self.format.into())?);
+        terminal::print(&self.harness()?.list(self.format.into())?)?;
         Ok(gate::FINE)
     }
 }
@@ -145,11 +148,10 @@ impl RunCommand {
 pub(super) fn drive(harness: Harness) -> Result<u8> {
     let surface = harness.surface();
     if let Action::List(format) = surface.action {
-        terminal::say(&harness.list(format)?);
+        terminal::print(&harness.list(format)?)?;
         return Ok(gate::FINE);
     }
-    let quiet = surface.detail == Detail::Quiet || surface.format != OutputFormat::Terminal;
-    let mut reporter = progress::reporter(quiet);
+    let mut reporter = reporter(surface);
     let interrupt = Interrupt::new();
     let runtime = runtime()?;
     let conclusion = runtime.block_on(async {
@@ -161,17 +163,29 @@ pub(super) fn drive(harness: Harness) -> Result<u8> {
     Ok(if interrupt.urgency() == Urgency::None { code } else { gate::INTERRUPTED })
 }
 
+/// Who tells of the run: nobody where only the result is wanted; on stderr where stdout carries it.
+fn reporter(surface: Surface) -> Box<dyn Reporter> {
+    match (surface.detail, surface.format) {
+        (Detail::Quiet, _) => Box::new(Silent),
+        (_, OutputFormat::Terminal) => Box::new(progress::Terminal::new(Stream::Stdout)),
+        _ => Box::new(progress::Terminal::new(Stream::Stderr)),
+    }
+}
+
 /// Shows a report on stdout, in the format asked for.
 pub(super) fn present(conclusion: &Conclusion, surface: Surface) -> Result<u8> {
     match surface.format {
-        OutputFormat::Json => terminal::say(&report::json::render(&conclusion.report)?),
-        OutputFormat::Markdown => terminal::say(&report::markdown::render(&conclusion.report)?),
+        OutputFormat::Json => terminal::print(&report::json::render(&conclusion.report)?)?,
+        OutputFormat::Markdown => {
+            terminal::print(&report::markdown::render(&conclusion.report, None))?
+        }
         OutputFormat::Terminal => {
-            terminal::show(&conclusion.report, surface.detail == Detail::Verbose);
+            let color = Color::of(&std::io::stdout());
+            terminal::print(&terminal::render(&conclusion.report, terminal::width(), color))?;
             for reason in &conclusion.gate.reasons {
-                terminal::say(&format!("gate: {reason}\n"));
+                terminal::print(&format!("gate: {reason}\n"))?;
             }
-            terminal::say(&format!("report: {}\n", conclusion.page.display()));
+            terminal::print(&format!("report: {}\n", conclusion.page.display()))?;
         }
     }
     Ok(conclusion.gate.exit_code)
@@ -202,8 +216,10 @@ fn loads(args: &super::args::LoadArgs, settings: &Settings) -> Result<Vec<Load>>
         [] => None,
         [cap] => Some(cap),
         _ => {
-            return Err(Error::usage("several values of `--max-concurrency` beside `--request-rate`")
-                .with_hint("beside a rate it is a cap on requests in flight: give one value"));
+            return Err(Error::usage(
+                "several values of `--max-concurrency` beside `--request-rate`",
+            )
+            .with_hint("beside a rate it is a cap on requests in flight: give one value"));
         }
     };
     let rate = |per_s: &f64| {
@@ -224,7 +240,8 @@ fn slo(limits: &[String]) -> Result<Option<Slo>> {
                 .with_hint("write `ttft:200`, `tpot:30` or `e2el:5000`, in ms")
         };
         let (metric, ms) = limit.split_once(':').ok_or_else(bad)?;
-        let ms: f64 = ms.parse().ok().filter(|ms: &f64| ms.is_finite() && *ms > 0.0).ok_or_else(bad)?;
+        let ms: f64 =
+            ms.parse().ok().filter(|ms: &f64| ms.is_finite() && *ms > 0.0).ok_or_else(bad)?;
         match metric {
             "ttft" => slo.ttft_ms = Some(ms),
             "tpot" => slo.tpot_ms = Some(ms),

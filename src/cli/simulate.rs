@@ -71,12 +71,12 @@ impl SimulateCommand {
         let _guard = runtime.enter();
         raise_on_signals(&interrupt)?;
         let mut server = SimServer::start(self.config()?)?;
-        terminal::say(&format!(
+        terminal::print(&format!(
             "simulator (preset {}) serving `{}` at {}\n",
             self.preset,
             self.served_model_name,
             server.url()
-        ));
+        ))?;
         runtime.block_on(interrupt.beyond(Urgency::None));
         server.stop();
         Ok(gate::FINE)

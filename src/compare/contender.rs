@@ -123,14 +123,16 @@ pub fn incomparable_point(base: &ContenderPoint, new: &ContenderPoint) -> Option
     };
     // D.8: totals that differ by more than 0.5 % make throughput and E2E incomparable.
     for (what, tokens) in [
-        ("prompt tokens", (|s: &MeasuredStart| s.summary.input_tokens) as fn(&MeasuredStart) -> u64),
+        (
+            "prompt tokens",
+            (|s: &MeasuredStart| s.summary.input_tokens) as fn(&MeasuredStart) -> u64,
+        ),
         ("output tokens", |s: &MeasuredStart| s.summary.output_tokens),
     ] {
-        if let (Some(a), Some(b)) = (per_request(base, tokens), per_request(new, tokens)) {
-            if (a / b - 1.0).abs() > 0.005 && base.point.lengths_are_fixed() {
+        if let (Some(a), Some(b)) = (per_request(base, tokens), per_request(new, tokens))
+            && (a / b - 1.0).abs() > 0.005 && base.point.lengths_are_fixed() {
                 return Some(format!("{what} per request differ: {a:.1} against {b:.1}"));
             }
-        }
     }
     None
 }

@@ -28,7 +28,8 @@ pub enum ErrorTerm {
         /// Standard deviation between days, from `calibrate`.
         day_sd: f64,
     },
-    /// Independent starts of each side.
+    /// Independent starts of each side: Welch's test where neither side has more than twice the
+    /// starts of the other, else as [`Self::Prediction`], because Welch's test is then too eager.
     Unpaired {
         /// Standard deviation between days; 0 where the starts already come from many days.
         day_sd: f64,

@@ -38,7 +38,10 @@ pub fn gate(comparison: &Comparison, settings: &JudgeSettings) -> GateResult {
     }
     for suite in comparison.suite.iter().filter(|s| s.verdict == Verdict::Regressed) {
         let change = suite.change.map(units::change).unwrap_or_default();
-        result.fail(REGRESSION, format!("{} regressed over all load points: {change}", suite.measure.label()));
+        result.fail(
+            REGRESSION,
+            format!("{} regressed over all load points: {change}", suite.measure.label()),
+        );
     }
     let gated = || comparison.cells.iter().filter(|cell| cell.gated);
     for cell in gated() {

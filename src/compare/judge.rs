@@ -126,11 +126,8 @@ fn draft_point(
     barrier: Option<&String>,
     judging: &Judging<'_>,
 ) -> Vec<Draft> {
-    let saturated = base
-        .starts
-        .iter()
-        .chain(&new.starts)
-        .any(|start| start.status == RoundStatus::Saturated);
+    let saturated =
+        base.starts.iter().chain(&new.starts).any(|start| start.status == RoundStatus::Saturated);
     measures(base, new, judging.settings)
         .into_iter()
         .map(|(measure, role)| {
@@ -139,7 +136,10 @@ fn draft_point(
                 .map(|reason| (Verdict::Incomparable, reason.clone()))
                 .or_else(|| {
                     (saturated && validity::touches(Reach::Latencies, measure)).then(|| {
-                        (Verdict::Saturated, "only its capacity is judged: the queue grows".to_owned())
+                        (
+                            Verdict::Saturated,
+                            "only its capacity is judged: the queue grows".to_owned(),
+                        )
                     })
                 })
                 .or(faulty);
@@ -404,8 +404,7 @@ fn failure_cell(result: &FailureResult, matched: &[(&ContenderPoint, &ContenderP
 fn unmatched(base: &Contender, new: &Contender) -> Vec<Cell> {
     let one_sided = |point: &ContenderPoint, verdict| {
         let value = point.typical(Measure::TPOT_MEAN);
-        let (base, new) =
-            if verdict == Verdict::New { (None, value) } else { (value, None) };
+        let (base, new) = if verdict == Verdict::New { (None, value) } else { (value, None) };
         Cell {
             point: point.id.clone(),
             measure: Measure::TPOT_MEAN,

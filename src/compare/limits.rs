@@ -86,22 +86,16 @@ pub fn knee(curve: &LoadCurve<'_>, measure: Measure) -> Option<Knee> {
         load => format!("the lowest load ({load})"),
     };
     let base = &places[0].measured.pooled;
-    let multiples: Vec<Multiple> = places
-        .iter()
-        .filter_map(|place| multiple(place, base, measure))
-        .collect();
+    let multiples: Vec<Multiple> =
+        places.iter().filter_map(|place| multiple(place, base, measure)).collect();
     if multiples.len() < 2 {
         return None;
     }
     let (latency, throughput) = rows(&places, measure);
     let loads: Vec<f64> = places.iter().map(|p| p.in_flight).collect();
     let steadiness: Vec<Steadiness> = places.iter().map(steadiness).collect();
-    let stats = Curve {
-        load: &loads,
-        latency: &latency,
-        throughput: &throughput,
-        steadiness: &steadiness,
-    };
+    let stats =
+        Curve { load: &loads, latency: &latency, throughput: &throughput, steadiness: &steadiness };
     Some(Knee {
         group: first.group.clone(),
         scenario: first.scenario.clone(),
@@ -132,11 +126,10 @@ fn places<'a>(curve: &LoadCurve<'a>, measure: Measure) -> Vec<Place<'a>> {
         })
         .collect();
     places.sort_by(|a, b| a.in_flight.total_cmp(&b.in_flight));
-    if let Some(reference) = curve.reference.filter(|r| usable(r)) {
-        if let Some(in_flight) = in_flight(reference).filter(|n| *n > 0.0) {
+    if let Some(reference) = curve.reference.filter(|r| usable(r))
+        && let Some(in_flight) = in_flight(reference).filter(|n| *n > 0.0) {
             places.insert(0, Place { load: "reference".into(), measured: reference, in_flight });
         }
-    }
     places
 }
 

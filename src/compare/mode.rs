@@ -71,7 +71,11 @@ pub fn standing(
                 starts(new_starts),
                 starts(base_starts),
             );
-            Standing { mode: Mode::SingleStart, error_term: ErrorTerm::Advice, advice: Some(advice) }
+            Standing {
+                mode: Mode::SingleStart,
+                error_term: ErrorTerm::Advice,
+                advice: Some(advice),
+            }
         }
     }
 }

@@ -88,9 +88,10 @@ impl Sample {
             return Err(Reason::TooFewBlocks { have, need });
         }
         let estimate = match options.error_term {
-            ErrorTerm::Unpaired { .. } => {
-                welch(&base, &new).ok_or(Reason::TooFewBlocks { have: new.len(), need: 2 })
+            ErrorTerm::Unpaired { .. } if balanced(base.len(), new.len(), need) => {
+                welch(&base, &new).ok_or(Reason::NoValues)
             }
+            ErrorTerm::Unpaired { .. } => prediction(&base, &new).ok_or(Reason::NoValues),
             ErrorTerm::Prediction => prediction(&base, &new).ok_or(Reason::NoValues),
             _ => {
                 let trim = match options.trim {
@@ -112,6 +113,15 @@ impl Sample {
 
 fn present(values: &[Option<f64>]) -> Vec<f64> {
     values.iter().copied().flatten().collect()
+}
+
+/// Whether Welch's test keeps its error: both sides have enough starts and neither more than twice
+/// the other's. Far out in the tail, where a correction for many cells looks, a spread that was
+/// estimated from few starts is too often far too small: with 13 cells at 12 base starts and 2, 3 or
+/// 5 new ones an unchanged server fails the gate in 9.3, 3.4 and 1.1 % of 4,000 made-up reports, by
+/// the spread of the base in 0.9, 0.8 and 0.8 %.
+fn balanced(base: usize, new: usize, need: usize) -> bool {
+    base.min(new) >= need && base.max(new) <= 2 * base.min(new)
 }
 
 /// Each side has its own day: twice the variance between days.

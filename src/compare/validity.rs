@@ -133,8 +133,6 @@ pub fn least_requests(measure: Measure) -> u64 {
 pub fn touches(reach: Reach, measure: Measure) -> bool {
     match reach {
         Reach::All => true,
-        Reach::Latencies => {
-            measure.metric.is_distribution() || measure.metric == Metric::Goodput
-        }
+        Reach::Latencies => measure.metric.is_distribution() || measure.metric == Metric::Goodput,
     }
 }

@@ -87,7 +87,9 @@ impl Verdict {
             Self::Improved => "Performance has improved.".into(),
             Self::Regressed => "Performance has regressed.".into(),
             Self::Unchanged => {
-                format!("No change: within ±{} % shown.", units::significant(parts.margin * 100.0))
+                // Rounded, then printed without zeros: "2", "0.5".
+                let percent = (parts.margin * 1e5).round() / 1e3;
+                format!("No change: within ±{percent} % shown.")
             }
             Self::WithinNoise => "Change within noise threshold.".into(),
             Self::Inconclusive => inconclusive(parts, &because("Inconclusive")),
@@ -134,7 +136,9 @@ mod tests {
     #[test]
     fn sentences_say_what_is_known() {
         let mut parts = SentenceParts { margin: 0.02, ..SentenceParts::default() };
-        assert_eq!(Verdict::Unchanged.sentence(&parts), "No change: within ±2.00 % shown.");
+        assert_eq!(Verdict::Unchanged.sentence(&parts), "No change: within ±2 % shown.");
+        let half = SentenceParts { margin: 0.005, ..parts };
+        assert_eq!(Verdict::Unchanged.sentence(&half), "No change: within ±0.5 % shown.");
         assert_eq!(Verdict::Inconclusive.sentence(&parts), "Inconclusive.");
         parts.change = Some(Interval { low: -0.011, high: 0.034 });
         parts.more_restarts = Some(4);

@@ -162,3 +162,17 @@ fn look_ahead(schedule: &Schedule, wanted: u32) -> usize {
     let fits = usize::try_from(READY_BYTES / bytes_each).unwrap_or(usize::MAX);
     (wanted as usize).saturating_mul(2).clamp(16, 512).min(fits).max(2)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_list_shares_its_prompts_with_the_measured() {
+        let lists = [Branch::Main, Branch::Ramp, Branch::WarmUp];
+        assert_eq!(lists.map(|branch| branch.first_prompt(100)), [0, 200, 300]);
+        let seeds = lists.map(|branch| branch.seed(Seed(5)));
+        assert_eq!(seeds[0], Seed(5), "the measured list is the plan's own");
+        assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2] && seeds[0] != seeds[2]);
+    }
+}

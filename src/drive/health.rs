@@ -13,7 +13,7 @@ pub(super) struct Circumstances<'a> {
     pub(super) window: Window,
     /// How late requests of the window were sent.
     pub(super) lags: &'a GapHistogram,
-    /// Slots, or the cap on requests in flight.
+    /// The slots of a closed loop, or the cap on requests in flight.
     pub(super) cap: u32,
     /// Arrivals due in the window; none in a closed loop.
     pub(super) arrivals: Option<u64>,
@@ -46,7 +46,12 @@ pub(super) fn health(records: &[RequestRecord], at: &Circumstances<'_>) -> Healt
         // Little: QPS x mean stay = (n / T) x (sum / n).
         little: per_s(stay_s),
         at_cap_share: per_s(at_cap_s(&flights, at.cap, window)),
-        lockstep: median_e2el_ns(&completed).and_then(|period_ns| resultant(&sent, period_ns)),
+        lockstep: if at.arrivals.is_none() && at.cap > 1 {
+            median_e2el_ns(&completed).and_then(|period_ns| resultant(&sent, period_ns))
+        } else {
+            // Arrivals do not follow answers, and one slot alone is no wave.
+            None
+        },
         coalesced_share: ratio(coalesced, events),
         offered_per_s: at.arrivals.and_then(|n| per_s(as_f64(n))),
         sent_per_s: per_s(as_f64(sent.len() as u64)),

@@ -65,7 +65,8 @@ impl Interrupt {
 }
 
 /// Raises `interrupt` at each Ctrl-C or SIGTERM, until the runtime ends. A SIGTERM comes from CI and
-/// service managers, which expect the same as of Ctrl-C.
+/// service managers, which expect the same as of Ctrl-C. From then on the signals end nothing by
+/// themselves: whoever sees [`Urgency::Leave`] must leave.
 ///
 /// # Errors
 /// Where the system refuses the handlers, or no tokio runtime is running.

@@ -87,6 +87,23 @@ pub struct RoundJob {
     pub in_flight_limit: Option<u32>,
 }
 
+impl RoundJob {
+    /// A round with the defaults: slots spread, nothing known of the E2EL.
+    #[must_use]
+    pub fn new(plan: RoundPlan, side: Side, block: u32, start: u32) -> Self {
+        Self {
+            plan,
+            side,
+            block,
+            start,
+            expected_e2el_s: None,
+            slot_start: SlotStart::default(),
+            error_limit: ErrorLimit::default(),
+            in_flight_limit: None,
+        }
+    }
+}
+
 /// When so much has failed that a load point is given up. A refused key (401, 403) ends it at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ErrorLimit {

@@ -41,7 +41,8 @@ const OVERLOADED: f64 = 0.05;
 /// Drives one round: the load ramps up, the window opens, the first N requests sent after that are
 /// measured, the load is kept up until the last of them has ended; then the window closes, sending
 /// stops, and what is in flight is drained within a deadline. Failed requests are records, not
-/// errors. `show` is called at most ten times a second.
+/// errors; one that hangs is ended by the client's own timeouts. `show` is called at most ten times a
+/// second, and once at the end.
 ///
 /// # Errors
 /// Where a request could not be built, or the system refuses a thread.

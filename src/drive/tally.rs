@@ -6,6 +6,10 @@ use crate::plan::PlannedRequest;
 use crate::record::{GapHistogram, Outcome, RequestIdent, RequestRecord, record_gaps};
 use crate::transport::{Exchange, FailureKind};
 
+/// Failures whose evidence is kept; of later ones the kind and the status are. Evidence takes up to
+/// 2 KiB, and a round may fail for hours below its error limit.
+const EVIDENCE: u64 = 1_000;
+
 /// What is kept of a request besides its own counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
@@ -70,7 +74,8 @@ impl Tally {
         look: impl FnOnce(&RequestRecord),
     ) {
         let bounds = (window.open_ns, window.close_ns);
-        let record = RequestRecord::from_exchange(flight.ident, &flight.planned, exchange, bounds);
+        let mut record =
+            RequestRecord::from_exchange(flight.ident, &flight.planned, exchange, bounds);
         self.latest_end_ns = self.latest_end_ns.max(record.end_ns.unwrap_or(0));
         match record.outcome {
             Outcome::Completed => {
@@ -84,6 +89,9 @@ impl Tally {
                 }
             }
             Outcome::Cancelled => {}
+        }
+        if self.failed > EVIDENCE {
+            record.evidence = None;
         }
         look(&record);
         if self.keep == Keep::Records {
@@ -109,6 +117,26 @@ impl Tally {
         #[allow(clippy::cast_precision_loss)]
         let share = self.failed as f64 / attempted.max(1) as f64;
         // A refused key refuses every request: asking on only fills the server's log.
-        self.unauthorized > 0 || attempted >= limit.least && share > limit.share
+        self.unauthorized > 0 || (attempted >= limit.least && share > limit.share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(completed: u64, failed: u64, unauthorized: u64) -> Tally {
+        Tally { completed, failed, unauthorized, ..Tally::new(Keep::Nothing) }
+    }
+
+    #[test]
+    fn too_many_failures_are_seen_after_enough_attempts() {
+        let limit = ErrorLimit { share: 0.5, least: 20 };
+        assert!(!tally(0, 19, 0).is_beyond(limit));
+        assert!(tally(0, 20, 0).is_beyond(limit));
+        assert!(!tally(10, 10, 0).is_beyond(limit));
+        assert!(tally(10, 11, 0).is_beyond(limit));
+        assert!(tally(5, 1, 1).is_beyond(limit));
+        assert!(!tally(0, 0, 0).is_beyond(limit));
     }
 }

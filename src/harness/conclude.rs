@@ -16,10 +16,16 @@ use crate::metric::Measure;
 use crate::plan::{Design, Phase, Side};
 use crate::record::StoredRun;
 use crate::record::stored::StoredPoint;
-use crate::report::{PointInput, PointSide, Report, ReportInput, SideInput, StartSummary, html, json, markdown};
+use crate::report::{
+    PointInput, PointSide, Report, ReportInput, SideInput, StartSummary, csv, html, json, junit,
+    markdown,
+};
 use crate::settings::{JudgeSettings, Launch, Settings};
 use crate::store::{Store, files};
 use crate::summary::measured::MeasuredSide;
+
+/// Side, group and scenario → its load points with what was measured there.
+type Curves = BTreeMap<(usize, String, String), Vec<(StoredPoint, MeasuredSide)>>;
 
 /// What came of a run or a comparison.
 #[derive(Debug, Clone)]
@@ -44,7 +50,11 @@ struct Faction {
 ///
 /// # Errors
 /// Where a name is neither a run nor a baseline, or a file cannot be read or written.
-pub fn compare_stored(store: &Store, names: &[String], judge: &JudgeSettings) -> Result<Conclusion> {
+pub fn compare_stored(
+    store: &Store,
+    names: &[String],
+    judge: &JudgeSettings,
+) -> Result<Conclusion> {
     let factions: Vec<Faction> =
         names.iter().map(|name| faction(store, name)).collect::<Result<_>>()?;
     let standing = Standings { meeting: Meeting::Restarted, day: DaySpread::Unknown };
@@ -55,7 +65,11 @@ pub fn compare_stored(store: &Store, names: &[String], judge: &JudgeSettings) ->
 ///
 /// # Errors
 /// Where there is no such run, or a file cannot be read or written.
-pub fn rebuild_report(store: &Store, run_id: Option<&str>, judge: &JudgeSettings) -> Result<Conclusion> {
+pub fn rebuild_report(
+    store: &Store,
+    run_id: Option<&str>,
+    judge: &JudgeSettings,
+) -> Result<Conclusion> {
     let run = match run_id {
         Some(id) => store.load_run(id)?,
         None => newest(store)?,
@@ -68,7 +82,8 @@ pub fn rebuild_report(store: &Store, run_id: Option<&str>, judge: &JudgeSettings
 
 fn newest(store: &Store) -> Result<StoredRun> {
     store.runs()?.runs.into_iter().next().ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, "no run is stored yet").with_hint("measure one: `inferometer run`")
+        Error::new(ErrorKind::NotFound, "no run is stored yet")
+            .with_hint("measure one: `inferometer run`")
     })
 }
 
@@ -79,7 +94,12 @@ struct Standings {
 }
 
 /// The report of a run that has just ended, against its other side, its baseline or its last twin.
-pub(super) fn conclude_run(store: &Store, settings: &Settings, run: StoredRun, clock: Clock) -> Result<Conclusion> {
+pub(super) fn conclude_run(
+    store: &Store,
+    settings: &Settings,
+    run: StoredRun,
+    clock: Clock,
+) -> Result<Conclusion> {
     let at = clock.wall(clock.now_ns());
     let run_id = run.id.clone();
     let day = if settings.is_simulated() { DaySpread::None } else { DaySpread::Unknown };
@@ -142,7 +162,8 @@ fn faction(store: &Store, name: &str) -> Result<Faction> {
 fn sides_of(run: StoredRun) -> Vec<Faction> {
     let mut factions = Vec::new();
     for side in [Side::Base, Side::New] {
-        if run.rounds.iter().any(|r| r.side == side) || (side == Side::New && run.rounds.is_empty()) {
+        if run.rounds.iter().any(|r| r.side == side) || (side == Side::New && run.rounds.is_empty())
+        {
             let label = run.sides.get(&side).map(|s| s.label.clone()).filter(|l| !l.is_empty());
             let plain = if side == Side::Base { "base" } else { "new" };
             factions.push(Faction {
@@ -152,12 +173,11 @@ fn sides_of(run: StoredRun) -> Vec<Faction> {
             });
         }
     }
-    if let [base, new] = &mut factions[..] {
-        if base.name == new.name {
+    if let [base, new] = &mut factions[..]
+        && base.name == new.name {
             "base".clone_into(&mut base.name);
             "new".clone_into(&mut new.name);
         }
-    }
     factions
 }
 
@@ -170,7 +190,8 @@ fn conclude(
 ) -> Result<Conclusion> {
     let mut points: Vec<PointInput> = Vec::new();
     let mut contenders: Vec<Contender> = factions.iter().map(contender).collect();
-    let mut curves: BTreeMap<(usize, String, String), Vec<(StoredPoint, MeasuredSide)>> = BTreeMap::new();
+    let mut curves: Curves =
+        BTreeMap::new();
     for listed in listed_points(factions) {
         let mut sides = Vec::new();
         for (place, faction) in factions.iter().enumerate() {
@@ -187,7 +208,12 @@ fn conclude(
             }
             sides.push(data.map(point_side));
         }
-        points.push(PointInput { id: listed.id.clone(), phase: listed.phase, point: listed.point.clone(), sides });
+        points.push(PointInput {
+            id: listed.id.clone(),
+            phase: listed.phase,
+            point: listed.point.clone(),
+            sides,
+        });
     }
     let comparisons = match stored {
         Some(comparison) => vec![comparison],
@@ -248,10 +274,14 @@ fn pooled(store: &Store, faction: &Faction, point_id: &str) -> Result<Option<Poi
     for run in &faction.runs {
         all.extend(measure::point_data(store, run, point_id, faction.side)?);
     }
-    Ok(measure::joined(all))
+    measure::joined(all, || measure::pooled_summary(store, &faction.runs, point_id, faction.side))
 }
 
-fn compare_all(contenders: &[Contender], settings: &JudgeSettings, standings: &Standings) -> Vec<Comparison> {
+fn compare_all(
+    contenders: &[Contender],
+    settings: &JudgeSettings,
+    standings: &Standings,
+) -> Vec<Comparison> {
     let Some((base, others)) = contenders.split_first() else { return Vec::new() };
     others
         .iter()
@@ -264,17 +294,20 @@ fn compare_all(contenders: &[Contender], settings: &JudgeSettings, standings: &S
 }
 
 /// Absolute limits hold at every load point of the last side.
-fn require(contenders: &[Contender], settings: &JudgeSettings, gate: &mut GateResult) -> Result<()> {
+fn require(
+    contenders: &[Contender],
+    settings: &JudgeSettings,
+    gate: &mut GateResult,
+) -> Result<()> {
     let Some(subject) = contenders.last() else { return Ok(()) };
     for text in &settings.require {
         let requirement: Requirement = text.parse()?;
         for point in subject.points.iter().filter(|p| p.phase == Phase::Load) {
             let value = point.typical(requirement.measure);
-            if let Some(missed) = requirement.missed(&point.id, value) {
-                if !settings.no_fail {
+            if let Some(missed) = requirement.missed(&point.id, value)
+                && !settings.no_fail {
                     gate.fail(gate::REGRESSION, missed);
                 }
-            }
         }
     }
     Ok(())
@@ -290,21 +323,22 @@ fn nothing_measured(contenders: &[Contender], settings: &JudgeSettings, gate: &m
     }
 }
 
-fn knees(curves: &BTreeMap<(usize, String, String), Vec<(StoredPoint, MeasuredSide)>>) -> Vec<Knee> {
+fn knees(
+    curves: &Curves,
+) -> Vec<Knee> {
     let mut found = Vec::new();
     for ((side, _, _), members) in curves {
         let loads: Vec<_> = members.iter().filter(|(p, _)| p.phase == Phase::Load).collect();
         let Some((first, _)) = loads.first() else { continue };
-        let reference = curves
-            .iter()
-            .filter(|((s, _, _), _)| s == side)
-            .flat_map(|(_, members)| members)
-            .find(|(p, _)| {
-                p.phase == Phase::Reference
-                    && p.point.input == first.point.input
-                    && p.point.output == first.point.output
-                    && p.point.prompt == first.point.prompt
-            });
+        let reference =
+            curves.iter().filter(|((s, _, _), _)| s == side).flat_map(|(_, members)| members).find(
+                |(p, _)| {
+                    p.phase == Phase::Reference
+                        && p.point.input == first.point.input
+                        && p.point.output == first.point.output
+                        && p.point.prompt == first.point.prompt
+                },
+            );
         let curve = LoadCurve {
             reference: reference.map(|(_, measured)| measured),
             points: loads.iter().map(|(p, measured)| (&p.point, measured)).collect(),
@@ -342,13 +376,18 @@ fn point_side(data: PointData) -> PointSide {
 /// Writes every form of the report; returns the page to open.
 fn write(store: &Store, report: &Report) -> Result<PathBuf> {
     let folder = store.layout().report();
-    files::replace_folder(&folder)?;
-    for page in html::render(report)? {
-        files::write_atomic(&folder.join(&page.path), page.content)?;
-    }
-    files::write_atomic(&folder.join("report.json"), json::render(report)?)?;
-    files::write_atomic(&folder.join("verdict.md"), markdown::render(report)?)?;
-    files::write_atomic(&folder.join("report.csv"), crate::report::csv::render(report)?)?;
-    files::write_atomic(&folder.join("junit.xml"), crate::report::junit::render(report)?)?;
+    files::clear_folder(&folder)?;
+    let put = |path: &str, text: &str| {
+        let file = folder.join(path);
+        if let Some(parent) = file.parent() {
+            files::make_folder(parent)?;
+        }
+        files::write_atomic(&file, text)
+    };
+    html::render(report, &mut |path, text| put(path, text))?;
+    put("report.json", &json::render(report)?)?;
+    put("verdict.md", &markdown::render(report, None))?;
+    put("report.csv", &csv::render(report))?;
+    put("junit.xml", &junit::render(report))?;
     Ok(folder.join("index.html"))
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use crate::error::Result;
+use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Side;
 use crate::record::stored::RoundStatus;
 use crate::record::{StoredRound, StoredRun};
 use crate::report::{Lengths, Samples};
 use crate::store::{RoundData, Store};
 use crate::summary::measured::{MeasuredSide, MeasuredStart};
-use crate::summary::{self, RoundInput, Summary};
+use crate::summary::{self, RoundInput, Series, Summary};
 
 /// The most latencies of single requests that a report draws from, per load point and side.
 const MOST_SAMPLES: usize = 4000;
@@ -49,8 +50,7 @@ pub(super) fn point_data(
     let starts = by_start
         .into_values()
         .map(|places| {
-            let of_start: Vec<RoundInput<'_>> =
-                places.iter().map(|place| inputs[*place].clone()).collect();
+            let of_start: Vec<RoundInput<'_>> = places.iter().map(|place| inputs[*place]).collect();
             measured_start(run, &of_start, summary::summarise(&of_start, slo))
         })
         .collect();
@@ -89,7 +89,7 @@ fn measured_start(run: &StoredRun, rounds: &[RoundInput<'_>], summary: Summary) 
         warm_up: rounds.last().and_then(|r| r.round.warm_up),
         attempted: summary.completed + summary.failed,
         summary,
-        ttft_trend: summary::steady::ttft_trend(rounds[0].records),
+        ttft_trend: summary::steady::thirds_ratio(rounds[0].records),
     }
 }
 
@@ -107,8 +107,7 @@ pub(super) fn worst(statuses: impl Iterator<Item = RoundStatus>) -> RoundStatus 
 
 /// Every n-th value, so that no more than `MOST_SAMPLES` are kept and all rounds speak.
 fn samples(data: &[RoundData]) -> Samples {
-    let measured: Vec<_> =
-        data.iter().flat_map(|d| &d.records).filter(|r| r.is_measured_success()).collect();
+    let measured: Vec<_> = data.iter().flat_map(|d| &d.records).filter(|r| r.is_sample()).collect();
     let step = measured.len().div_ceil(MOST_SAMPLES).max(1);
     let thinned = || measured.iter().step_by(step);
     Samples {
@@ -119,8 +118,7 @@ fn samples(data: &[RoundData]) -> Samples {
 }
 
 fn lengths(data: &[RoundData]) -> Lengths {
-    let measured: Vec<_> =
-        data.iter().flat_map(|d| &d.records).filter(|r| r.is_measured_success()).collect();
+    let measured: Vec<_> = data.iter().flat_map(|d| &d.records).filter(|r| r.is_sample()).collect();
     let mean = |values: Vec<u32>| {
         #[allow(clippy::cast_precision_loss)]
         let n = values.len() as f64;
@@ -137,14 +135,14 @@ fn lengths(data: &[RoundData]) -> Lengths {
 fn slowest<'a>(
     records: impl Iterator<Item = &'a crate::record::RequestRecord>,
 ) -> Vec<crate::record::RequestRecord> {
-    let mut completed: Vec<_> = records.filter(|r| r.is_measured_success()).collect();
+    let mut completed: Vec<_> = records.filter(|r| r.is_sample()).collect();
     let e2el = |r: &crate::record::RequestRecord| r.e2el_ms().unwrap_or(0.0);
     completed.sort_by(|a, b| e2el(b).total_cmp(&e2el(a)));
     completed.into_iter().take(MOST_SHOWN).cloned().collect()
 }
 
 fn series(round: &StoredRound, data: &RoundData) -> BTreeMap<String, Vec<(f64, f64)>> {
-    let mut series = summary::series::over_time(round, &data.records);
+    let mut series = own_series(round, data);
     for (name, points) in &round.series {
         let points = points.iter().map(|(at_ns, value)| {
             #[allow(clippy::cast_precision_loss)]
@@ -154,4 +152,92 @@ fn series(round: &StoredRound, data: &RoundData) -> BTreeMap<String, Vec<(f64, f
         series.insert(name.clone(), points.collect());
     }
     series
+}
+
+/// The client's own view of a round over time, in seconds since the window opened.
+fn own_series(round: &StoredRound, data: &RoundData) -> BTreeMap<String, Vec<(f64, f64)>> {
+    let seen = Series::of(&input(round, data));
+    let bin = |value: fn(&summary::series::Bin) -> f64| {
+        seen.bins.iter().map(|b| (b.at_s - seen.open_s, value(b))).collect::<Vec<_>>()
+    };
+    let errors = |b: &summary::series::Bin| f64::from(b.failures);
+    let dots = seen.dots.iter().map(|d| (d.at_s - seen.open_s, d.ttft_ms)).collect();
+    BTreeMap::from([
+        ("in_flight".to_owned(), bin(|b| b.in_flight)),
+        ("request_rate".to_owned(), bin(|b| b.completions_per_s)),
+        ("errors".to_owned(), bin(errors)),
+        ("ttft_ms".to_owned(), dots),
+    ])
+}
+
+/// Several runs of one load point as one: starts side by side, samples together.
+pub(super) fn joined(
+    all: Vec<PointData>,
+    pool: impl Fn() -> Result<Summary>,
+) -> Result<Option<PointData>> {
+    let several = all.len() > 1;
+    let mut parts = all.into_iter();
+    let Some(mut first) = parts.next() else { return Ok(None) };
+    for part in parts {
+        first.side.starts.extend(part.side.starts);
+        first.samples.ttft_ms.extend(part.samples.ttft_ms);
+        first.samples.tpot_ms.extend(part.samples.tpot_ms);
+        first.samples.e2el_ms.extend(part.samples.e2el_ms);
+        first.slowest.extend(part.slowest);
+        first.failed.extend(part.failed);
+        first.series = part.series;
+    }
+    if several {
+        first.side.pooled = pool()?;
+        first.slowest.truncate(MOST_SHOWN);
+        first.failed.truncate(MOST_SHOWN);
+    }
+    Ok(Some(first))
+}
+
+/// 95 % intervals of values over starts (t on logarithms), by the measure's name; where there are
+/// at least three starts.
+pub(super) fn intervals(starts: &[MeasuredStart]) -> BTreeMap<String, (f64, f64)> {
+    let mut found = BTreeMap::new();
+    let distributions = Metric::DISTRIBUTIONS.into_iter().flat_map(|metric| {
+        Statistic::ALL.into_iter().map(move |statistic| Measure::of(metric, statistic))
+    });
+    for measure in distributions.chain([Measure::QPS, Measure::THROUGHPUT]) {
+        let logs: Vec<f64> = starts
+            .iter()
+            .filter_map(|s| s.summary.get(measure))
+            .filter(|v| *v > 0.0)
+            .map(f64::ln)
+            .collect();
+        if logs.len() < 3 || logs.len() < starts.len() {
+            continue;
+        }
+        if let Some(estimate) = crate::stats::t_test::trimmed(&logs, 0) {
+            let half = crate::stats::distribution::t_upper(0.025, estimate.df) * estimate.se;
+            let ends = ((estimate.mean - half).exp(), (estimate.mean + half).exp());
+            found.insert(measure.name(), ends);
+        }
+    }
+    found
+}
+
+/// The summary of a load point over several runs, its rounds pooled.
+pub(super) fn pooled_summary(
+    store: &Store,
+    runs: &[StoredRun],
+    point_id: &str,
+    side: Side,
+) -> Result<Summary> {
+    let mut rounds: Vec<&StoredRound> = Vec::new();
+    let mut data: Vec<RoundData> = Vec::new();
+    let mut slo = None;
+    for run in runs {
+        let of_run: Vec<&StoredRound> =
+            run.rounds.iter().filter(|r| r.point == point_id && r.side == side).collect();
+        data.extend(store.load_rounds(&run.id, &of_run)?);
+        rounds.extend(of_run);
+        slo = slo.or(run.points.iter().find(|p| p.id == point_id).and_then(|p| p.point.slo));
+    }
+    let inputs: Vec<RoundInput<'_>> = rounds.iter().zip(&data).map(|(r, d)| input(r, d)).collect();
+    Ok(summary::summarise(&inputs, slo))
 }

@@ -1,14 +1,26 @@
 //! The harness: calls the stages in order. The only module that sees all of them.
 
+mod begin;
 mod conclude;
 mod execute;
 mod measure;
+mod prompts;
+mod round;
 mod side;
+mod start;
+mod watch;
 
+use execute::{Parts, Session};
+use prompts::PromptFiles;
+
+use crate::clock::Clock;
+use crate::drive::Interrupt;
 use crate::error::{Error, Result};
 use crate::plan::{self, ListFormat, Matching, Plan};
+use crate::report::progress::Reporter;
 use crate::scenario::{self, LoadPoint, ScenarioGroup};
 use crate::settings::Settings;
+use crate::store::Store;
 
 pub use conclude::{Conclusion, compare_stored, rebuild_report};
 
@@ -142,10 +154,8 @@ impl Harness {
         let mut first = harnesses.next().ok_or_else(none)?;
         for other in harnesses {
             if format!("{:?}", other.settings) != format!("{:?}", first.settings) {
-                return Err(Error::scenario(
-                    "two scenario groups have different settings",
-                )
-                .with_hint("one run has one configuration: put them into two bench files"));
+                return Err(Error::scenario("two scenario groups have different settings")
+                    .with_hint("one run has one configuration: put them into two bench files"));
             }
             first.groups.extend(other.groups);
         }
@@ -173,6 +183,57 @@ impl Harness {
     fn points(&self) -> Result<Vec<LoadPoint>> {
         let matching = if self.selection.exact { Matching::Exact } else { Matching::Regex };
         plan::select(scenario::points(&self.groups)?, &self.selection.filters, matching)
+    }
+
+    /// The whole job: starts, rounds, comparison, report. An interrupted run is concluded with what
+    /// was measured.
+    ///
+    /// # Errors
+    /// Where the plan, the server or a file fails; what was measured before is on disk.
+    pub async fn run(
+        &self,
+        reporter: &mut dyn Reporter,
+        interrupt: &Interrupt,
+    ) -> Result<Conclusion> {
+        let clock = Clock::start();
+        let mut plan = self.plan()?;
+        let files = PromptFiles::read(&plan)?;
+        plan.note_datasets(&files.hashes());
+        let store = Store::open(&self.settings.output_dir)?;
+        self.check_baseline(&store)?;
+        begin::announce(&self.settings, &plan, reporter)?;
+        let run = begin::new_run(&self.settings, &plan, clock);
+        let parts = Parts {
+            settings: &self.settings,
+            plan: &plan,
+            store: &store,
+            clock,
+            interrupt: interrupt.clone(),
+            reporter,
+        };
+        let mut session = Session::begin(parts, files, run)?;
+        // Boxed: the future of a whole run is large.
+        Box::pin(session.execute()).await?;
+        let run = session.run;
+        conclude::conclude_run(&store, &self.settings, run, clock)
+    }
+
+    /// Only the checks.
+    ///
+    /// # Errors
+    /// Where the server cannot be started or is not fit for a run.
+    pub async fn preflight(&self, reporter: &mut dyn Reporter) -> Result<()> {
+        let plan = self.plan()?;
+        let store = Store::open(&self.settings.output_dir)?;
+        begin::preflight(&self.settings, &plan, &store, reporter).await
+    }
+
+    /// A baseline that does not exist is told before the run, not after it.
+    fn check_baseline(&self, store: &Store) -> Result<()> {
+        match &self.settings.baseline.compare {
+            Some(name) if !self.settings.baseline.lenient => store.baselines().load(name).map(drop),
+            _ => Ok(()),
+        }
     }
 
     /// The ids of the selected load points, one a line.

@@ -26,7 +26,7 @@ pub(super) struct SideServer {
 }
 
 enum Kind {
-    Simulated { config: Box<SimConfig>, server: Option<SimServer> },
+    Simulated { config: Box<SimConfig>, server: Option<Box<SimServer>> },
     Launched { launcher: Box<Launcher>, running: Option<Box<Running>> },
 }
 
@@ -52,15 +52,14 @@ impl SideServer {
         run_id: &str,
     ) -> Result<Self> {
         let kind = match &target.launch {
-            Launch::Simulator { preset, slowdown } => Kind::Simulated {
-                config: Box::new(simulator(preset, *slowdown)?),
-                server: None,
-            },
+            Launch::Simulator { preset, slowdown } => {
+                Kind::Simulated { config: Box::new(simulator(preset, *slowdown)?), server: None }
+            }
             _ => {
                 let client = client(&target.url, settings, CONTROL_POOL)?;
-                let log = store.layout().server_log(run_id, side);
-                let launcher = Launcher::new(target, client, log)?
-                    .with_api_key(settings.api_key.clone());
+                let log = store.layout().server_log(run_id, name_of(side));
+                let launcher =
+                    Launcher::new(target, client, log)?.with_api_key(settings.api_key.clone());
                 Kind::Launched { launcher: Box::new(launcher), running: None }
             }
         };
@@ -71,12 +70,11 @@ impl SideServer {
     pub(super) async fn start(&mut self, block: u32, clock: Clock) -> Result<Started> {
         match &mut self.kind {
             Kind::Simulated { config, server } => {
-                let name = if self.side == Side::Base { "base" } else { "new" };
-                config.seed = start_seed(self.seed, name, u64::from(block));
+                config.seed = start_seed(self.seed, name_of(self.side), u64::from(block));
                 config.clock = Some(clock);
                 let started = SimServer::start((**config).clone())?;
                 let url = started.url();
-                *server = Some(started);
+                *server = Some(Box::new(started));
                 let identity = Some(format!("simulator {:016x}", config.seed.0));
                 Ok(Started { url, identity, ready_s: None, ..Started::default() })
             }
@@ -133,13 +131,22 @@ impl SideServer {
         match &self.target.launch {
             Launch::Simulator { preset, slowdown } => {
                 #[allow(clippy::float_cmp)] // exactly the default, or not
-                let slow = if *slowdown == 1.0 { String::new() } else { format!(", × {slowdown}") };
+                let slow =
+                    if *slowdown == 1.0 { String::new() } else { format!(", × {slowdown}") };
                 format!("simulator ({preset}{slow})")
             }
             Launch::External => self.target.url.clone(),
             Launch::Command { command, .. } => crate::server::redact_command(command),
             Launch::Hooks { restart, .. } => crate::server::redact_command(restart),
         }
+    }
+}
+
+/// The side's name in files and seeds.
+fn name_of(side: Side) -> &'static str {
+    match side {
+        Side::Base => "base",
+        Side::New => "new",
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Phase, Plan};
+use crate::scenario::Load;
 use crate::units;
 
 /// Fewer measured requests than this give no mean worth a verdict (STATISTICS D.8).
@@ -14,7 +15,7 @@ const MAX_STEPS: u32 = 60;
 
 impl Plan {
     /// Shrinks the plan to fit `budget` if the server is as fast as expected, and lists in
-    /// `given_up` what that took: first requests of each round (not below 30), then of the
+    /// `given_up` what that took: first requests of each round (not below 30 and not below the concurrency), then of the
     /// reference (not below 10), then starts (not below one a side). What still does not fit is said.
     ///
     /// The workload hash follows the counts; the caller notes prompt files again.
@@ -37,8 +38,7 @@ impl Plan {
             let after = self.requests(phase);
             if after < before {
                 let (before, after) = (units::count(before), units::count(after));
-                self.given_up
-                    .push(format!("{what}: {after} in place of {before} in a first start"));
+                self.given_up.push(format!("{what}: {after} in place of {before} (first start)"));
             }
         }
         let blocks = self.blocks();
@@ -53,9 +53,9 @@ impl Plan {
         let needed_s = self.estimate(&self.expected).seconds;
         if needed_s > budget_s {
             self.given_up.push(format!(
-                "the budget of {} itself: about {} are needed, with fewer load points less",
-                units::duration(budget_s),
-                units::duration(needed_s)
+                "even so about {} are needed, not {}: choose fewer load points",
+                units::duration(needed_s),
+                units::duration(budget_s)
             ));
         }
         self.note_datasets(&std::collections::BTreeMap::new());
@@ -83,6 +83,11 @@ impl Plan {
             let stop = &mut round.stop;
             // In whole numbers, rounded down, so that it always falls.
             let requests = u32::try_from(u64::from(stop.requests) * 9 / 10).unwrap_or(0);
+            // A window shorter than one refill of all slots would measure nothing steady.
+            let least = match round.point.load {
+                Load::Concurrency(n) => least.max(n),
+                Load::RequestRate(_) => least,
+            };
             if stop.requests > least {
                 stop.requests = requests.max(least);
                 gave = true;

@@ -120,9 +120,12 @@ fn references(points: &[LoadPoint], settings: &Settings) -> Vec<LoadPoint> {
         let name = match (&point.input, &point.prompt) {
             (Length::OfPrompt, PromptSpec::Jsonl { path }) => {
                 let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-                format!("{stem}x{}", point.output)
+                // It becomes part of a path again, as a name of at most 40 plain characters.
+                let plain = |c: char| if c.is_alphanumeric() || c == '-' { c } else { '_' };
+                let stem: String = stem.chars().take(40).map(plain).collect();
+                format!("{stem}x{}", point.output.label())
             }
-            (input, _) => format!("{input}x{}", point.output),
+            (input, _) => format!("{}x{}", input.label(), point.output.label()),
         };
         // Two files of one name in different folders.
         let taken = references.iter().filter(|known| known.scenario.starts_with(&name)).count();
@@ -155,7 +158,7 @@ impl Layout<'_> {
         let blocks = if design == Design::Routes { 1 } else { self.settings.starts.max(1) };
         let sides = |block: u32| match design {
             Design::OneSided => vec![Side::New],
-            _ if block % 2 == 0 => vec![Side::Base, Side::New],
+            _ if block.is_multiple_of(2) => vec![Side::Base, Side::New],
             _ => vec![Side::New, Side::Base],
         };
         (0..blocks)

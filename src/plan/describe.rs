@@ -37,7 +37,9 @@ impl Plan {
     #[must_use]
     pub fn describe(&self, width: usize) -> String {
         let width = width.max(LEAST_WIDTH);
-        let mut lines = self.headline();
+        let headline = self.headline();
+        let mut lines: Vec<String> =
+            headline.iter().flat_map(|line| wrap("", line, width, " ")).collect();
         lines.push(String::new());
         lines.extend(self.table(width));
         lines.push(String::new());
@@ -48,7 +50,7 @@ impl Plan {
             lines.push(format!("and {} more starts, in seeded orders of their own", more + 1));
         }
         for given_up in &self.given_up {
-            lines.extend(wrap("given up for the budget: ", given_up, width, " "));
+            lines.extend(wrap("for the budget: ", given_up, width, " "));
         }
         lines.join("\n") + "\n"
     }
@@ -74,8 +76,22 @@ impl Plan {
                 tokens(estimate.input_tokens),
                 tokens(estimate.output_tokens)
             ),
+            self.pauses(),
             format!("seed {}, workload {}", self.seed.0, self.workload_hash),
         ]
+    }
+
+    /// What stands between the rounds.
+    fn pauses(&self) -> String {
+        let warm_up = match self.expected.warm_up_limit_s {
+            0.0 => "no warm-up".to_owned(),
+            limit_s => format!("warm-up of at most {}", units::duration(limit_s)),
+        };
+        let cool_down = match self.expected.cool_down_s {
+            0.0 => "no pause".to_owned(),
+            pause_s => format!("a pause of {}", units::duration(pause_s)),
+        };
+        format!("{warm_up} before each load point, {cool_down} after it")
     }
 
     /// A line a reference or load point: id, lengths, when it ends, and its seed in the first start.

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::rng::Seed;
-use crate::scenario::{LoadPoint, PromptSpec, digest::fnv1a_128};
+use crate::scenario::{Load, LoadPoint, PromptSpec, digest::fnv1a_128};
 
 /// How the sides of a run are laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +76,9 @@ impl Plan {
         match (self.design, self.starts.as_slice()) {
             (Design::Routes, [first, second]) => {
                 let pairs = steps_of(first).zip(steps_of(second)).enumerate();
-                pairs.flat_map(|(i, (a, b))| if i % 2 == 0 { [a, b] } else { [b, a] }).collect()
+                pairs
+                    .flat_map(|(i, (a, b))| if i.is_multiple_of(2) { [a, b] } else { [b, a] })
+                    .collect()
             }
             _ => self.starts.iter().flat_map(steps_of).collect(),
         }
@@ -86,6 +88,26 @@ impl Plan {
     #[must_use]
     pub fn reference_of(&self, point: &LoadPoint) -> Option<&LoadPoint> {
         self.references.iter().find(|reference| same_lengths(reference, point))
+    }
+
+    /// The number of the prompt that the first request of this round takes from its file, so that
+    /// the rounds of a start take different prompts as long as the file has enough (a prefix cache
+    /// would serve the second asking). 0 where the round is not one of the start's.
+    #[must_use]
+    pub fn first_prompt(start: &StartPlan, round: &RoundPlan) -> u64 {
+        let place = start.rounds.iter().position(|other| other == round).unwrap_or(0);
+        let before = start.rounds.iter().take(place);
+        before
+            .filter(|other| other.point.prompt == round.point.prompt)
+            .map(|other| {
+                // Ramp and drain send too: about as many as are in flight.
+                let slots = match other.point.load {
+                    Load::Concurrency(n) => n,
+                    Load::RequestRate(_) => other.stop.requests,
+                };
+                u64::from(other.stop.requests) + 2 * u64::from(slots)
+            })
+            .sum()
     }
 
     /// Takes the hashes of prompt files into the workload hash (the plan itself reads no file).
@@ -105,7 +127,13 @@ impl Plan {
             // `Debug` of numbers is exact, and each part is named; a path is not part of the work.
             text.push_str(&format!(
                 "{:?} {} {} {:?} {:?} {:?} {dataset} {:?}\n",
-                round.phase, point.id(), round.round, point.input, point.output, point.load, round.stop
+                round.phase,
+                point.id(),
+                round.round,
+                point.input,
+                point.output,
+                point.load,
+                round.stop
             ));
         }
         fnv1a_128(text.as_bytes())

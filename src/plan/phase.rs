@@ -53,6 +53,15 @@ pub struct RoundPlan {
     pub stop: StopRule,
 }
 
+impl RoundPlan {
+    /// The warm-up before this round: the same lengths and load from other seeds, so that no prompt
+    /// of it is measured later.
+    #[must_use]
+    pub fn warm_up(&self) -> Self {
+        Self { phase: Phase::WarmUp, seed: self.seed.named("warm_up"), ..self.clone() }
+    }
+}
+
 /// One launch of a server as planned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StartPlan {

@@ -2,15 +2,16 @@
 
 use rand_distr::{Distribution, Gamma};
 
-use super::RoundPlan;
+use super::{Phase, RoundPlan};
 use crate::rng::Seed;
+use crate::scenario::prompt::FIRST_WARM_UP_INDEX;
 use crate::scenario::{Length, Load};
 use crate::units::s_to_ns;
 
 /// One request as planned.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlannedRequest {
-    /// Its number in the round, from 0.
+    /// Its number in the round, from 0; in a warm-up from [`FIRST_WARM_UP_INDEX`].
     pub index: u64,
     /// When it is due, nanoseconds after the round began; none in a closed loop.
     pub due_ns: Option<u64>,
@@ -66,7 +67,11 @@ impl Schedule {
             }
         };
         let (input, output) = (round.point.input.clone(), round.point.output.clone());
-        Self { input, output, arrivals, seed, next: 0 }
+        let next = match round.phase {
+            Phase::WarmUp => FIRST_WARM_UP_INDEX,
+            Phase::Reference | Phase::Load => 0,
+        };
+        Self { input, output, arrivals, seed, next }
     }
 }
 

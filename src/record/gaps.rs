@@ -19,6 +19,9 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 /// The longest base64 text that is read: twice what a full histogram of one hour takes.
 const LONGEST_TEXT: usize = 16 << 20;
 
+/// Bytes before the counts of a V2 encoding.
+const HEADER: usize = 40;
+
 /// Gaps in nanoseconds, to four significant digits.
 ///
 /// Ten million tokens take as much memory as ten thousand. The buckets and the text form are those
@@ -30,11 +33,14 @@ pub struct GapHistogram {
 }
 
 /// A bucket with something in it: values from `low_ns` to `high_ns`, both included.
-#[derive(Debug, Clone, Copy)]
-struct Bucket {
-    low_ns: u64,
-    high_ns: u64,
-    count: u64,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bucket {
+    /// Its shortest gap, ns.
+    pub low_ns: u64,
+    /// Its longest gap, ns.
+    pub high_ns: u64,
+    /// How many gaps it holds, never 0.
+    pub count: u64,
 }
 
 impl GapHistogram {
@@ -76,74 +82,41 @@ impl GapHistogram {
         self.buckets.as_ref().map_or(0, Histogram::len)
     }
 
+    /// Its filled buckets, for those who ask more than one thing: the methods below walk all buckets
+    /// each time.
+    #[must_use]
+    pub fn view(&self) -> GapView {
+        GapView { filled: self.filled().collect(), count: self.count() }
+    }
+
     /// Mean, ns; none where there is no gap.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
-        (self.count() > 0).then(|| {
-            let sum: f64 = self.filled().map(|b| b.centre_ns() * as_f64(b.count)).sum();
-            sum / as_f64(self.count())
-        })
+        self.view().mean()
     }
 
     /// Sample standard deviation (n − 1), ns; none below two gaps.
     #[must_use]
     pub fn std(&self) -> Option<f64> {
-        let mean = self.mean()?;
-        let count = self.count();
-        (count > 1).then(|| {
-            let square = |b: Bucket| (b.centre_ns() - mean).powi(2) * as_f64(b.count);
-            (self.filled().map(square).sum::<f64>() / as_f64(count - 1)).sqrt()
-        })
+        self.view().std()
     }
 
     /// The shortest gap, ns; none where there is none.
     #[must_use]
     pub fn min(&self) -> Option<f64> {
-        self.quantile(0.0)
+        self.view().quantile(0.0)
     }
 
     /// The longest gap, ns; none where there is none.
     #[must_use]
     pub fn max(&self) -> Option<f64> {
-        self.quantile(1.0)
+        self.view().quantile(1.0)
     }
 
-    /// The quantile `q` (0 to 1, clamped), ns; none where there is no gap or `q` is not a number.
-    ///
-    /// Type 7 of Hyndman and Fan (The American Statistician 50, 1996), as for every percentile
-    /// here, on gaps taken as evenly spread within their bucket (the usual grouped-data quantile):
-    /// never a bucket's edge, which would move in steps.
+    /// The quantile `q`: [`GapView::quantile`].
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<f64> {
-        let count = self.count();
-        if count == 0 || q.is_nan() {
-            return None;
-        }
-        let rank = as_f64(count - 1) * q.clamp(0.0, 1.0);
-        let below = rank.floor();
-        let lower = self.order_statistic(below)?;
-        let share = rank - below;
-        if share <= 0.0 {
-            return Some(lower);
-        }
-        let upper = self.order_statistic(below + 1.0).unwrap_or(lower);
-        Some(lower + share * (upper - lower))
-    }
-
-    /// The gap with `rank` shorter ones before it, placed within its bucket.
-    fn order_statistic(&self, rank: f64) -> Option<f64> {
-        let mut before = 0.0;
-        let mut last = None;
-        for bucket in self.filled() {
-            let count = as_f64(bucket.count);
-            if rank < before + count {
-                let width = as_f64(bucket.high_ns - bucket.low_ns);
-                return Some(as_f64(bucket.low_ns) + width * (rank - before + 0.5) / count);
-            }
-            before += count;
-            last = Some(as_f64(bucket.high_ns));
-        }
-        last
+        self.view().quantile(q)
     }
 
     /// The text form: base64 of HdrHistogram's V2 encoding, without compression.
@@ -176,14 +149,14 @@ impl GapHistogram {
             return Err(broken());
         }
         let bytes = STANDARD.decode(text).map_err(|error| broken().with_cause(error))?;
-        let mut cursor = bytes.as_slice();
-        let foreign: Histogram<u64> = Deserializer::new()
-            .deserialize(&mut cursor)
+        if !header_fits(&bytes) {
+            return Err(broken());
+        }
+        let mut gaps: Histogram<u64> = Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
             .map_err(|error| broken().with_cause(error))?;
-        // Taken over gap by gap: its limits and digits are then ours, whatever the header says.
-        let mut gaps = Self::new();
-        gaps.merge(&Self { buckets: Some(foreign) });
-        Ok(gaps)
+        gaps.auto(true);
+        Ok(Self { buckets: Some(gaps) })
     }
 
     /// The buckets with something in them, from the shortest gap.
@@ -198,6 +171,74 @@ impl GapHistogram {
     }
 }
 
+/// The buckets of a histogram that hold something: made once, asked often.
+#[derive(Debug, Clone)]
+pub struct GapView {
+    filled: Vec<Bucket>,
+    count: u64,
+}
+
+impl GapView {
+    /// The filled buckets, from the shortest gap: what a chart of gaps is drawn from.
+    #[must_use]
+    pub fn buckets(&self) -> &[Bucket] {
+        &self.filled
+    }
+
+    /// Mean, ns; none where there is no gap.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| {
+            let sum: f64 = self.filled.iter().map(|b| b.centre_ns() * as_f64(b.count)).sum();
+            sum / as_f64(self.count)
+        })
+    }
+
+    /// Sample standard deviation (n − 1), ns; none below two gaps.
+    #[must_use]
+    pub fn std(&self) -> Option<f64> {
+        let mean = self.mean()?;
+        let square = |b: &Bucket| (b.centre_ns() - mean).powi(2) * as_f64(b.count);
+        let squares: f64 = self.filled.iter().map(square).sum();
+        (self.count > 1).then(|| (squares / as_f64(self.count - 1)).sqrt())
+    }
+
+    /// The quantile `q` (0 to 1, clamped), ns; none where there is no gap or `q` is not a number.
+    ///
+    /// Type 7 of Hyndman and Fan (The American Statistician 50, 1996), as for every percentile
+    /// here, on gaps taken as evenly spread within their bucket (the usual grouped-data quantile):
+    /// never a bucket's edge, which would move in steps.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        if self.count == 0 || q.is_nan() {
+            return None;
+        }
+        let rank = as_f64(self.count - 1) * q.clamp(0.0, 1.0);
+        let below = rank.floor();
+        let lower = self.order_statistic(below)?;
+        let share = rank - below;
+        if share <= 0.0 {
+            return Some(lower);
+        }
+        let upper = self.order_statistic(below + 1.0).unwrap_or(lower);
+        Some(lower + share * (upper - lower))
+    }
+
+    /// The gap with `rank` shorter ones before it, placed within its bucket.
+    fn order_statistic(&self, rank: f64) -> Option<f64> {
+        let mut before = 0.0;
+        for bucket in &self.filled {
+            let count = as_f64(bucket.count);
+            if rank < before + count {
+                let width = as_f64(bucket.high_ns - bucket.low_ns);
+                return Some(as_f64(bucket.low_ns) + width * (rank - before + 0.5) / count);
+            }
+            before += count;
+        }
+        self.filled.last().map(|bucket| as_f64(bucket.high_ns))
+    }
+}
+
 impl Bucket {
     fn middle_ns(self) -> u64 {
         self.low_ns + (self.high_ns - self.low_ns) / 2
@@ -206,6 +247,23 @@ impl Bucket {
     fn centre_ns(self) -> f64 {
         as_f64(self.low_ns) + as_f64(self.high_ns - self.low_ns) / 2.0
     }
+}
+
+/// Whether the header of a V2 encoding is one that we write. What others write may be coarser, or so
+/// wide that walking it takes seconds, and the reader would make room for any length that is claimed.
+/// The header is big-endian: cookie, length, offset and digits
+/// in 4 bytes each, then lowest value, highest value and a ratio in 8.
+fn header_fits(bytes: &[u8]) -> bool {
+    let number = |from: usize, to: usize| {
+        let bytes = bytes.get(from..to)?;
+        Some(bytes.iter().fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte)))
+    };
+    let length = bytes.len().checked_sub(HEADER).map(|length| length as u64);
+    length.is_some()
+        && number(4, 8) == length
+        && number(12, 16) == Some(u64::from(SIGNIFICANT_DIGITS))
+        && number(16, 24) == Some(1)
+        && number(24, 32).is_some_and(|highest_ns| highest_ns <= 2 * LONGEST_NS)
 }
 
 /// Counts the gaps between the token events of one answer: each as it is into `icl`, and spread
@@ -329,5 +387,20 @@ mod tests {
         assert_eq!((icl.min(), icl.max()), (Some(10.0), Some(60.0)));
         record_gaps(&TokenTimeline::default(), &mut itl, &mut icl);
         assert_eq!(itl.count(), 4);
+    }
+
+    #[test]
+    fn a_damaged_text_is_refused_or_read_but_never_fatal() {
+        let right = STANDARD.decode(of(&[5, 700, 80_000]).to_base64().unwrap()).unwrap();
+        for place in 0..right.len() {
+            for byte in [0, 0x7f, 0xff] {
+                let mut bytes = right.clone();
+                bytes[place] = byte;
+                let Ok(gaps) = GapHistogram::from_base64(&STANDARD.encode(bytes)) else { continue };
+                let view = gaps.view();
+                let all = [view.mean(), view.std(), view.quantile(0.5)];
+                assert!(all.into_iter().flatten().all(f64::is_finite), "{place} {byte}");
+            }
+        }
     }
 }

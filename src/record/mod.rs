@@ -6,6 +6,6 @@ pub mod request;
 pub mod stored;
 
 pub use finding::{Finding, Severity};
-pub use gaps::{GapHistogram, record_gaps};
+pub use gaps::{GapHistogram, GapView, record_gaps};
 pub use request::{Outcome, Part, RequestIdent, RequestRecord};
 pub use stored::{StoredRound, StoredRun, StoredStart};

@@ -279,6 +279,7 @@ mod tests {
                 first_byte_ns: Some(9_000_000),
                 end_ns: Some(60_000_000),
                 connection_reused: Some(true),
+                connect_ns: None,
                 events,
             },
             status: Some(200),

@@ -27,8 +27,11 @@ impl Source<'_> {
     pub(super) fn error(&self, span: Range<usize>, message: &str) -> Error {
         let before = self.before(span.start);
         let line_start = before.rfind('\n').map_or(0, |lf| lf + 1);
+        let line = self.text[line_start..].split('\n').next().unwrap_or("").trim_end();
+        let secret = is_secret(line);
+        let message = if secret { mask(message) } else { message.to_owned() };
         let line: Vec<char> =
-            self.text[line_start..].split('\n').next().unwrap_or("").trim_end().chars().collect();
+            if secret { mask(line).chars().collect() } else { line.chars().collect() };
         let column = before[line_start..].chars().count();
         // A span over several lines is marked to the end of its first.
         let meant = self.before(span.end.max(before.len()))[before.len()..].chars().count();
@@ -46,7 +49,8 @@ impl Source<'_> {
             .collect();
         let number = self.line(span.start).to_string();
         let gutter = " ".repeat(number.len());
-        let carets = "^".repeat(marks.min(MAX_SHOWN_CHARS));
+        let room = MAX_SHOWN_CHARS.saturating_sub(column - from).max(1);
+        let carets = "^".repeat(marks.min(room));
         Error::scenario(format!(
             "{name}:{number}:{column}: {message}\n{gutter} |\n{number} | {shown}\n{gutter} | {indent}{carets}",
             name = self.name,
@@ -64,6 +68,31 @@ impl Source<'_> {
     }
 }
 
+/// Whether a line may hold a key, which must not show in an error.
+fn is_secret(line: &str) -> bool {
+    let line = line.to_lowercase();
+    ["key", "authorization", "bearer", "secret", "password", "token ="]
+        .iter()
+        .any(|word| line.contains(word))
+}
+
+/// The text with what stands in quotes hidden, character by character, so that columns stay.
+fn mask(text: &str) -> String {
+    let mut open: Option<char> = None;
+    let hide = |c: char| match open {
+        Some(quote) if c == quote => {
+            open = None;
+            c
+        }
+        Some(_) => '*',
+        None => {
+            open = ['"', '\''].contains(&c).then_some(c);
+            c
+        }
+    };
+    text.chars().map(hide).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +105,13 @@ mod tests {
             source.error(start..start + 3, "no").to_string(),
             "a.toml:2:6: no\n  |\n2 | \tü = bad\n  | \t    ^^^"
         );
+    }
+
+    #[test]
+    fn keys_do_not_show() {
+        let source = Source { name: "a.toml", text: "headers = { Authorization = 'Bearer sk-x' }" };
+        let shown = source.error(28..41, "invalid type: string \"Bearer sk-x\"").to_string();
+        assert!(!shown.contains("sk-x") && shown.contains("Authorization = '***"), "{shown}");
     }
 
     #[test]

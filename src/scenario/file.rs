@@ -1,6 +1,7 @@
 //! A scenario file: scenarios, servers and settings from TOML text.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -184,7 +185,8 @@ impl ScenarioFile {
     }
 }
 
-/// Reads a scenario file. `file_name` stands in errors and in the places of scenarios.
+/// Reads a scenario file. `file_name` is its path: it stands in errors and in the places of
+/// scenarios, and prompt files are looked for beside it.
 ///
 /// # Errors
 /// Where the text is not TOML, has a key that there is not, or a value that cannot be: with line,
@@ -301,7 +303,9 @@ fn scenario_of(table: ScenarioTable, source: Source<'_>) -> Result<Scenario> {
         scenario = scenario.load(rate);
     }
     if let Some(path) = table.prompts {
-        scenario = scenario.prompts_from(path);
+        // Relative to the scenario file, so that it does not matter where the command is run.
+        let folder = Path::new(source.name).parent().unwrap_or(Path::new(""));
+        scenario = scenario.prompts_from(folder.join(path));
     }
     scenario.slo = table.goodput;
     scenario.num_prompts = table.num_prompts;

@@ -47,6 +47,22 @@ impl ScenarioGroup {
 }
 
 /// Lengths against loads.
+///
+/// ```
+/// use inferometer::{Load, Scenario, ScenarioGroup, Slo};
+///
+/// let mut chat = ScenarioGroup::new("chat");
+/// chat.scenario(
+///     Scenario::new("short").input(512).output(128).sweep(Load::concurrency, [1, 4, 16, 64])
+///         .goodput(Slo::new().ttft_ms(200).tpot_ms(30)),
+/// ).scenario(
+///     Scenario::new("bursts").inputs([512, 4096]).output(128)
+///         .load(Load::request_rate(20.0).burstiness(0.5)),
+/// );
+/// let ids: Vec<String> = chat.points()?.iter().map(|point| point.id()).collect();
+/// assert_eq!(ids[3..5], ["chat/short/c64", "chat/bursts-512x128/r20b0.5"]);
+/// # Ok::<(), inferometer::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
     /// The name, unique in its group.
@@ -210,7 +226,7 @@ impl Scenario {
         for input in inputs {
             for output in &self.outputs {
                 let scenario = if sweeps {
-                    format!("{}-{input}x{output}", self.name)
+                    format!("{}-{}x{}", self.name, input.label(), output.label())
                 } else {
                     self.name.clone()
                 };

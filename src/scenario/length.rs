@@ -7,6 +7,7 @@ use rand::{Rng, RngExt};
 use rand_distr::{Distribution, LogNormal, Normal};
 use serde::{Deserialize, Serialize};
 
+use super::digest::fnv1a_128;
 use crate::error::{Error, Result};
 
 /// Beyond any model's context; a typed digit too many.
@@ -15,6 +16,9 @@ pub const MAX_TOKENS: u32 = 16_777_216;
 /// Normal and log-normal draws are cut this many standard deviations above the middle (one draw in
 /// 30 000), so that a single request cannot outgrow the model's context unannounced.
 const CUT_SD: f64 = 4.0;
+
+/// A longer label would crowd the tables, and paths have limits.
+const MAX_LABEL_BYTES: usize = 40;
 
 /// A mix of mixes of mixes is a mistake, and recursion needs a limit.
 const MAX_MIX_DEPTH: u32 = 3;
@@ -138,6 +142,17 @@ impl Length {
             Self::LogNormal { median, sigma } => whole(median * (CUT_SD * sigma).exp()),
             Self::Mix(parts) => parts.iter().map(|part| part.length.max()).max().unwrap_or(1),
         }
+    }
+
+    /// As it stands in ids, which become paths: as it displays, or a hash of that where it is long.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let text = self.to_string();
+        if text.len() <= MAX_LABEL_BYTES {
+            return text;
+        }
+        let hash = fnv1a_128(text.as_bytes());
+        format!("mix-{}", hash.get(hash.len() - 12..).unwrap_or_default())
     }
 
     /// Whether lengths can be drawn.
@@ -286,6 +301,14 @@ mod tests {
         for end in [3.0, 4.0, 5.0] {
             assert!(values.contains(&end), "{end}");
         }
+    }
+
+    #[test]
+    fn long_labels_become_hashes() {
+        assert_eq!(Length::mix([(0.7, 512), (0.3, 4096)]).label(), "mix_0.7x512_0.3x4096");
+        let long = |last| Length::mix((0..20).chain([last]).map(|i| (0.05, 100 + i))).label();
+        assert_eq!(long(1).len(), 16);
+        assert_ne!(long(1), long(2));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Where prompts come from.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +9,10 @@ use super::digest::fnv1a_128;
 pub use super::words::WORDS;
 use crate::error::{Error, Result};
 use crate::rng::Seed;
+
+/// Indices from here on are warm-up's: no measured round is as long, so the two never share a prompt
+/// as long as there are enough.
+pub const FIRST_WARM_UP_INDEX: u64 = 1 << 40;
 
 /// A prompt as it is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,11 +177,13 @@ impl PromptSource for SyntheticText {
 }
 
 /// Prompts from a JSONL file, in its order; from its start again where there are more requests than
-/// lines. They are sent as they stand: no salt, so a prefix cache may serve a second run.
+/// lines. Warm-up takes them from the end backwards, so that it does not warm a prefix cache for what
+/// is measured. They are sent as they stand: no salt, so such a cache may serve a second run.
 #[derive(Debug, Clone)]
 pub struct JsonlPrompts {
-    lines: Vec<JsonlLine>,
+    lines: Arc<[JsonlLine]>,
     hash: String,
+    first: u64,
 }
 
 /// One line. Other keys are left alone: datasets carry their own.
@@ -217,7 +224,7 @@ impl JsonlPrompts {
         if lines.is_empty() {
             return Err(Error::scenario(format!("{name} holds no prompt")));
         }
-        Ok(Self { lines, hash: fnv1a_128(text.as_bytes()) })
+        Ok(Self { lines: lines.into(), hash: fnv1a_128(text.as_bytes()), first: 0 })
     }
 
     /// How many prompts there are, at least 1.
@@ -226,8 +233,19 @@ impl JsonlPrompts {
         self.lines.len()
     }
 
+    /// The same prompts, request 0 taking the prompt of number `first` (from 0, going round): rounds
+    /// of one start take different ones (see `Plan::first_prompt`). Copies no text.
+    #[must_use]
+    pub fn starting_at(&self, first: u64) -> Self {
+        Self { first, ..self.clone() }
+    }
+
     fn line(&self, index: u64) -> Option<&JsonlLine> {
-        let place = index.checked_rem(self.lines.len() as u64)?;
+        let count = self.lines.len() as u64;
+        let place = match index.checked_sub(FIRST_WARM_UP_INDEX) {
+            Some(back) => count.checked_sub(1)? - back.checked_rem(count)?,
+            None => self.first.wrapping_add(index).checked_rem(count)?,
+        };
         self.lines.get(usize::try_from(place).ok()?)
     }
 }
@@ -319,6 +337,20 @@ mod tests {
         assert_eq!(text_of(2), Prompt::Text("a\u{2028}b".into()));
         assert_eq!((source.output_tokens(0), source.output_tokens(3)), (Some(7), None));
         assert_eq!(source.content_hash(), Some(fnv1a_128(text.as_bytes())));
+    }
+
+    #[test]
+    fn rounds_and_warm_up_take_other_lines() {
+        let text: String = (0..5).map(|i| format!("{{\"prompt\": \"p{i}\"}}\n")).collect();
+        let source = JsonlPrompts::parse(&text, "p.jsonl").unwrap();
+        let number = |source: &JsonlPrompts, i| source.prompt(i, 0, Seed(0)).unwrap();
+        let is = |i: u32| Prompt::Text(format!("p{i}"));
+        assert_eq!(number(&source, 0), is(0));
+        assert_eq!(number(&source.starting_at(3), 0), is(3));
+        assert_eq!(number(&source.starting_at(3), 2), is(0));
+        assert_eq!(number(&source, FIRST_WARM_UP_INDEX), is(4));
+        assert_eq!(number(&source, FIRST_WARM_UP_INDEX + 5), is(4));
+        assert_eq!(number(&source, FIRST_WARM_UP_INDEX + 6), is(3));
     }
 
     #[test]

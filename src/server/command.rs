@@ -76,13 +76,14 @@ pub fn redact_command(text: &str) -> String {
     if redacted == words { text.to_owned() } else { join(&redacted) }
 }
 
+/// One line to read, quoted where a shell would need it.
 fn join(words: &[String]) -> String {
+    let special = |c: char| c.is_whitespace() || "'\"\\`$&|;<>()*?#~!{}".contains(c);
     let quote = |word: &String| {
-        // Our own mark needs no quotes to be read.
-        let plain = word.replace(REDACTED, "");
-        match shlex::try_quote(&plain) {
-            Ok(quoted) if quoted == plain.as_str() || word == REDACTED => word.clone(),
-            _ => format!("'{}'", word.replace('\'', r"'\''")),
+        if word.is_empty() || word.contains(special) {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        } else {
+            word.clone()
         }
     };
     words.iter().map(quote).collect::<Vec<_>>().join(" ")
@@ -113,7 +114,9 @@ fn redact_word(word: &str, depth: u32) -> String {
     let lower = word.to_ascii_lowercase();
     for header in ["authorization:", "x-api-key:", "api-key:"] {
         if let Some(at) = lower.find(header) {
-            return format!("{}{REDACTED}", &word[..at + header.len()]);
+            let name_end = at + header.len();
+            let space = if word[name_end..].starts_with(' ') { " " } else { "" };
+            return format!("{}{space}{REDACTED}", &word[..name_end]);
         }
     }
     if word.contains(char::is_whitespace) {
@@ -137,19 +140,18 @@ fn redact_word(word: &str, depth: u32) -> String {
 /// `--long-prefill-token-threshold`.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let last = name.rsplit(['-', '_', '.']).next().unwrap_or(name).to_ascii_lowercase();
-    const WORDS: [&str; 10] = [
-        "key",
-        "keys",
-        "apikey",
-        "token",
-        "secret",
+    // `PGPASSWORD` has no separator; `monkey` is no key.
+    const ENDS: [&str; 8] = [
         "password",
         "passwd",
         "passphrase",
+        "secret",
+        "apikey",
+        "token",
         "credential",
         "credentials",
     ];
-    WORDS.contains(&last.as_str())
+    matches!(last.as_str(), "key" | "keys") || ENDS.iter().any(|end| last.ends_with(end))
 }
 
 /// Shapes that issuers of keys have made recognisable on purpose.
@@ -168,6 +170,25 @@ fn redact_credentials(word: &str) -> String {
     }
 }
 
+/// Adds the secret values among `words`, also of a command within a command.
+fn collect(words: &[String], depth: u32, values: &mut Vec<String>) {
+    for (word, shown) in words.iter().zip(redact_words(words, 0)) {
+        if *word == shown {
+            continue;
+        }
+        match shown.strip_suffix(REDACTED).and_then(|prefix| word.strip_prefix(prefix)) {
+            Some(value) => {
+                let value = value.trim();
+                values.push(value.strip_prefix("Bearer ").unwrap_or(value).to_owned());
+            }
+            None if depth < MAX_DEPTH => {
+                collect(&shlex::split(word).unwrap_or_default(), depth + 1, values);
+            }
+            None => values.push(word.clone()),
+        }
+    }
+}
+
 /// The secret values themselves, to be taken out of a server's log.
 #[derive(Clone, Default)]
 pub(super) struct Secrets(Vec<String>);
@@ -180,15 +201,7 @@ impl Secrets {
         api_key: Option<&ApiKey>,
     ) -> Self {
         let mut values: Vec<String> = api_key.iter().map(|key| key.expose().to_owned()).collect();
-        for (word, shown) in command.argv.iter().zip(command.redacted()) {
-            match shown.strip_suffix(REDACTED) {
-                Some("") => values.push(word.clone()),
-                Some(prefix) if word.starts_with(prefix) => {
-                    values.push(word[prefix.len()..].trim().to_owned());
-                }
-                _ => {}
-            }
-        }
+        collect(&command.argv, 0, &mut values);
         let variables = command.environment.iter().chain(environment);
         values.extend(variables.filter(|(n, _)| is_secret_name(n)).map(|(_, value)| value.clone()));
         // Shorter ones would take whole words out of a log.
@@ -218,7 +231,8 @@ mod tests {
             ("HF_TOKEN=hf_x vllm serve", "HF_TOKEN=[redacted] vllm serve"),
             ("env AWS_SECRET_ACCESS_KEY=q run", "env AWS_SECRET_ACCESS_KEY=[redacted] run"),
             ("sh -c 'vllm serve --api-key X'", "sh -c 'vllm serve --api-key [redacted]'"),
-            ("curl -H 'Authorization: Bearer abc'", "curl -H 'Authorization:[redacted]'"),
+            ("curl -H 'Authorization: Bearer abc'", "curl -H 'Authorization: [redacted]'"),
+            ("PGPASSWORD=x MONKEY=y run", "PGPASSWORD=[redacted] MONKEY=y run"),
             ("run https://u:p@h/x", "run https://[redacted]@h/x"),
             ("run sk-0123456789abcdefghij", "run [redacted]"),
             ("run 'open --token x", "run 'open --token [redacted]"),
@@ -255,5 +269,10 @@ mod tests {
             "args: [redacted] [redacted] [redacted] [redacted] ok"
         );
         assert!(!format!("{command:?}").contains("5678"));
+        let nested = CommandLine::parse(
+            "sh -c 'vllm --api-key key-1 --port 1' curl -H 'Authorization: Bearer key-2'",
+        );
+        let secrets = Secrets::of(&nested.unwrap(), &BTreeMap::new(), None);
+        assert_eq!(secrets.redact("key-1 key-2 --port"), "[redacted] [redacted] --port");
     }
 }

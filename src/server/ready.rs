@@ -33,7 +33,7 @@ pub(super) async fn check(client: &Client, path: &str) -> Check {
     match tokio::time::timeout(CHECK_LIMIT, client.get(Endpoint::Root(path))).await {
         Err(_) => Check::NotYet("no answer within 5 s".to_owned()),
         Ok(Err(failure)) => Check::NotYet(failure.message),
-        Ok(Ok(reply)) if (200..300).contains(&u16::from(reply.status)) => Check::Ready,
+        Ok(Ok(reply)) if reply.is_success() => Check::Ready,
         Ok(Ok(reply)) => Check::NotYet(format!("status {}", reply.status)),
     }
 }

@@ -170,11 +170,33 @@ impl Running {
     }
 }
 
-/// The last lines of a log from byte `from` on, each cut at 400 characters.
+/// The last lines of a log from byte `from` on.
 pub(super) fn tail(path: &Path, from: u64) -> String {
-    let text = files::read_tail(path, from, TAIL_BYTES).unwrap_or_default();
+    last_lines(&files::read_tail(path, from, TAIL_BYTES).unwrap_or_default())
+}
+
+/// The last 20 lines as a terminal would leave them standing: of a progress bar its last state, no
+/// control characters, each line cut at 400 characters.
+fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-    let cut = |line: &&str| line.chars().take(MAX_LINE_CHARS).collect::<String>();
-    last.iter().map(cut).collect::<Vec<_>>().join("\n")
+    let shown = |line: &&str| {
+        let state = line.rsplit('\r').find(|state| !state.trim().is_empty()).unwrap_or_default();
+        state.chars().filter(|c| !c.is_control()).take(MAX_LINE_CHARS).collect::<String>()
+    };
+    last.iter().map(shown).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tail_is_what_a_terminal_would_show() {
+        assert_eq!(last_lines("loading 1%\rloading 100%\r\nbell\u{7}\n"), "loading 100%\nbell");
+        let text: String = (0..30).map(|n| format!("{n}\n")).collect();
+        assert_eq!(last_lines(&text).lines().next(), Some("10"));
+        assert_eq!(last_lines(&"x".repeat(1000)).len(), MAX_LINE_CHARS);
+        assert_eq!(last_lines(""), "");
+    }
 }

@@ -22,13 +22,20 @@ pub fn beta_inc(a: f64, b: f64, x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return x;
     }
-    let ln_front = ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (-x).ln_1p();
+    beta_inc_between(a, b, x, 1.0 - x)
+}
+
+/// [`beta_inc`] inside its range, from x and 1 − x, each with all its digits.
+fn beta_inc_between(a: f64, b: f64, x: f64, rest: f64) -> f64 {
+    let ln_x = if x < 0.5 { x.ln() } else { (-rest).ln_1p() };
+    let ln_rest = if rest < 0.5 { rest.ln() } else { (-x).ln_1p() };
+    let ln_front = ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * ln_x + b * ln_rest;
     let front = ln_front.exp();
     // The fraction converges fast on this side of the mean; the other side is its complement.
     if x < (a + 1.0) / (a + b + 2.0) {
         front * beta_fraction(a, b, x) / a
     } else {
-        1.0 - front * beta_fraction(b, a, 1.0 - x) / b
+        1.0 - front * beta_fraction(b, a, rest) / b
     }
 }
 
@@ -82,11 +89,12 @@ pub fn t_sf(t: f64, df: f64) -> f64 {
         return if t > 0.0 { 0.0 } else { 1.0 };
     }
     let square = t * t;
-    let half_tail = if square < df {
-        // Near the centre the small argument is the one that keeps its digits.
-        0.5 * (1.0 - beta_inc(0.5, 0.5 * df, square / (df + square)))
-    } else {
-        0.5 * beta_inc(0.5 * df, 0.5, df / (df + square))
+    // 1 − x is taken from t itself: from x it would lose the digits of a small t or a large df.
+    let (x, rest) = (df / (df + square), square / (df + square));
+    let half_tail = match (x > 0.0, rest > 0.0) {
+        (true, true) => 0.5 * beta_inc_between(0.5 * df, 0.5, x, rest),
+        (true, false) => 0.5,
+        (false, _) => 0.0,
     };
     if t >= 0.0 { half_tail } else { 1.0 - half_tail }
 }

@@ -172,8 +172,12 @@ impl<'a> Baselines<'a> {
     /// Where there is none of that name, or it cannot be removed.
     pub fn remove(&self, name: &str) -> Result<()> {
         let _lock = files::lock(&self.layout().lock())?;
-        self.load(name)?;
-        files::remove_file(&self.layout().baseline(name))
+        let path = self.layout().baseline(name);
+        if !files::exists(&path) {
+            // Tells which there are. One that is damaged can be removed all the same.
+            self.load(name)?;
+        }
+        files::remove_file(&path)
     }
 
     /// Writes a baseline with all its runs into one file: lines of text, so that it can be read,

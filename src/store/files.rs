@@ -80,6 +80,19 @@ pub fn make_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| failed("make the folder", path, error))
 }
 
+/// Empties a folder that holds only what can be made again; makes it where there is none.
+///
+/// # Errors
+/// Where it cannot be emptied or made.
+pub fn clear_folder(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(failed("empty the folder", path, error))
+        }
+        _ => make_folder(path),
+    }
+}
+
 /// Makes a folder that must be new; whether it was.
 ///
 /// # Errors
@@ -295,6 +308,23 @@ pub(super) fn remove_folder(path: &Path) -> Result<()> {
     fs::rename(path, &hidden)
         .and_then(|()| fs::remove_dir_all(&hidden))
         .map_err(|error| failed("remove", path, error))
+}
+
+/// Removes what killed processes left half done in a folder. The caller holds the lock, so nobody
+/// else is at work there.
+pub(super) fn sweep(folder: &Path) -> Result<()> {
+    if !exists(folder) {
+        return Ok(());
+    }
+    let told = |error| failed("list", folder, error);
+    for entry in fs::read_dir(folder).map_err(told)? {
+        let path = entry.map_err(told)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with('.') && name.ends_with(".tmp") && is_folder(&path) {
+            fs::remove_dir_all(&path).map_err(|error| failed("remove", &path, error))?;
+        }
+    }
+    Ok(())
 }
 
 /// Gives a folder its final name.

@@ -91,8 +91,8 @@ impl Layout {
 
     /// What a server that we launched wrote, by the ordinal of its start.
     #[must_use]
-    pub fn server_log(&self, run_id: &str, start: u32) -> PathBuf {
-        self.run(run_id).join(format!("server-{start}.log"))
+    pub fn server_log(&self, run_id: &str, side: &str) -> PathBuf {
+        self.run(run_id).join(format!("server-{side}.log"))
     }
 
     /// Where baselines lie.
@@ -128,7 +128,11 @@ impl Layout {
 #[must_use]
 pub fn run_id(at: jiff::Timestamp, name: Option<&str>, workload_hash: &str) -> String {
     let name = name.filter(|name| !name.is_empty()).map_or_else(
-        || workload_hash.chars().filter(char::is_ascii_alphanumeric).take(8).collect(),
+        || {
+            // The name of the hash comes first, as in `fnv1a128:18276d37…`.
+            let digits = workload_hash.rsplit(':').next().unwrap_or_default();
+            digits.chars().filter(char::is_ascii_alphanumeric).take(8).collect()
+        },
         safe_name,
     );
     format!("{}-{name}", at.strftime("%Y%m%dT%H%M%SZ"))

@@ -150,12 +150,14 @@ impl Store {
         files::remove_folder(&self.layout.run(run_id))
     }
 
-    /// Removes all but the newest `keep` runs and those that a baseline points at; tells which went.
+    /// Removes all but the newest `keep` runs and those that a baseline points at, and what a killed
+    /// import or removal left behind; tells which runs went.
     ///
     /// # Errors
     /// Where a folder cannot be read or removed; what went before stays removed.
     pub fn prune_runs(&self, keep: usize) -> Result<Vec<String>> {
         let _lock = files::lock(&self.layout.lock())?;
+        files::sweep(&self.layout.runs())?;
         let mut removed = Vec::new();
         for id in self.run_ids()?.into_iter().skip(keep) {
             if self.baselines().holders(&id)?.is_empty() {

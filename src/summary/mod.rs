@@ -1,42 +1,64 @@
 //! Metrics of a round, then of a start. Pure.
 
+pub mod goodput;
+pub mod health;
 pub mod measured;
+pub mod multiple;
+pub mod quantile;
+pub mod samples;
+pub mod series;
+pub mod steady;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::metric::{Measure, Metric, Statistic};
+use crate::metric::{Measure, Metric};
+use crate::plan::Side;
+use crate::record::request::Part;
+use crate::record::{GapHistogram, Outcome, RequestRecord, StoredRound};
+use crate::scenario::Slo;
 use crate::transport::FailureKind;
+use crate::units::ns_to_s;
 
-/// A distribution, in ms; numbers that are undefined are none. Percentiles are type 7 (linear).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)]
-pub struct Distribution {
-    pub count: u64,
-    pub mean: Option<f64>,
-    /// Sample standard deviation (n − 1).
-    pub std: Option<f64>,
-    pub min: Option<f64>,
-    pub p50: Option<f64>,
-    pub p90: Option<f64>,
-    pub p95: Option<f64>,
-    pub p99: Option<f64>,
-    pub max: Option<f64>,
+pub use health::Window;
+pub use multiple::Multiples;
+pub use quantile::Distribution;
+pub use series::Series;
+
+/// One round with what it measured.
+#[derive(Debug, Clone, Copy)]
+pub struct RoundInput<'a> {
+    /// The round.
+    pub round: &'a StoredRound,
+    /// Its requests, in any order.
+    pub records: &'a [RequestRecord],
+    /// Gaps between tokens, of its measured completed requests.
+    pub itl: &'a GapHistogram,
+    /// Gaps between events, of the same.
+    pub icl: &'a GapHistogram,
 }
 
-impl Distribution {
-    /// One of its numbers.
-    #[must_use]
-    pub fn get(&self, statistic: Statistic) -> Option<f64> {
-        match statistic {
-            Statistic::Mean => self.mean,
-            Statistic::P50 => self.p50,
-            Statistic::P90 => self.p90,
-            Statistic::P95 => self.p95,
-            Statistic::P99 => self.p99,
-        }
+/// The start that a round belongs to: the unit of inference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StartKey {
+    /// Whose server.
+    pub side: Side,
+    /// Which block.
+    pub block: u32,
+    /// Ordinal of the start in the run.
+    pub start: u32,
+}
+
+/// Rounds by start, so that each start can be summarised alone.
+#[must_use]
+pub fn by_start<'a>(rounds: &[RoundInput<'a>]) -> BTreeMap<StartKey, Vec<RoundInput<'a>>> {
+    let mut starts: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for input in rounds {
+        let StoredRound { side, block, start, .. } = *input.round;
+        starts.entry(StartKey { side, block, start }).or_default().push(*input);
     }
+    starts
 }
 
 /// The metrics of a round, a start (its rounds pooled) or a load point (its starts pooled).
@@ -58,9 +80,9 @@ pub struct Summary {
     pub failed: u64,
     /// Failures by kind.
     pub failures: BTreeMap<FailureKind, u64>,
-    /// Input tokens of the measured requests, by the server's count.
+    /// Input tokens of the measured requests that completed: by the server's count, else as asked.
     pub input_tokens: u64,
-    /// Output tokens of the measured requests.
+    /// Output tokens of the measured requests that completed.
     pub output_tokens: u64,
     /// Time average of requests in flight inside the window.
     pub concurrency_mean: Option<f64>,
@@ -91,4 +113,127 @@ impl Summary {
             metric => self.distributions.get(&metric)?.get(measure.statistic?),
         }
     }
+}
+
+/// The metrics of rounds of one load point, pooled.
+///
+/// Latencies are of the measured requests that completed (STATISTICS, D.2 and D.3); rates are what
+/// happened inside the windows over their length, by any request, so that ramp and drain count
+/// nowhere.
+#[must_use]
+pub fn summarise(rounds: &[RoundInput<'_>], slo: Option<Slo>) -> Summary {
+    let mut summary = Summary { distributions: distributions(rounds), ..Summary::default() };
+    let mut rates = Rates::default();
+    for input in rounds {
+        count_requests(&mut summary, input.records);
+        rates.add(input, slo.as_ref());
+    }
+    summary.duration_s = rates.length_s;
+    if rates.length_s > 0.0 {
+        let per_second = |sum: f64| Some(sum / rates.length_s);
+        summary.request_throughput = per_second(rates.completions);
+        summary.output_throughput = per_second(rates.output_tokens);
+        summary.total_token_throughput = per_second(rates.output_tokens + rates.input_tokens);
+        summary.goodput = slo.and_then(|_| per_second(rates.good));
+        summary.concurrency_mean = per_second(rates.in_flight_s);
+    }
+    summary
+}
+
+/// Sums over the windows of several rounds.
+#[derive(Debug, Default)]
+struct Rates {
+    length_s: f64,
+    completions: f64,
+    good: f64,
+    input_tokens: f64,
+    output_tokens: f64,
+    in_flight_s: f64,
+}
+
+impl Rates {
+    fn add(&mut self, input: &RoundInput<'_>, slo: Option<&Slo>) {
+        let window = Window::of(input.round);
+        self.length_s += ns_to_s(window.length_ns());
+        for record in input.records {
+            self.output_tokens += f64::from(record.window_tokens);
+            self.in_flight_s += ns_to_s(window.in_flight_ns(record));
+            if record.outcome != Outcome::Completed || !window.ended_inside(record) {
+                continue;
+            }
+            self.completions += 1.0;
+            self.input_tokens += f64::from(input_tokens(record));
+            if slo.is_some_and(|slo| goodput::meets(record, slo)) {
+                self.good += 1.0;
+            }
+        }
+    }
+}
+
+fn input_tokens(record: &RequestRecord) -> u32 {
+    record.input_tokens.unwrap_or(record.input_tokens_asked)
+}
+
+fn count_requests(summary: &mut Summary, records: &[RequestRecord]) {
+    for record in records.iter().filter(|record| record.part == Part::Measured) {
+        match record.outcome {
+            Outcome::Completed => {
+                summary.completed += 1;
+                summary.input_tokens += u64::from(input_tokens(record));
+                summary.output_tokens += u64::from(record.output_tokens.unwrap_or(0));
+                summary.tpot_undefined += u64::from(record.tpot_ms().is_none());
+            }
+            Outcome::Failed => {
+                summary.failed += 1;
+                if let Some(kind) = record.failure {
+                    *summary.failures.entry(kind).or_default() += 1;
+                }
+            }
+            Outcome::Cancelled => {}
+        }
+    }
+}
+
+fn distributions(rounds: &[RoundInput<'_>]) -> BTreeMap<Metric, Distribution> {
+    let of = |metric| match metric {
+        Metric::Itl => Distribution::of_gaps(&pooled(rounds, |input| input.itl)),
+        Metric::Icl => Distribution::of_gaps(&pooled(rounds, |input| input.icl)),
+        _ => Distribution::of(&values_ms(rounds, metric)),
+    };
+    Metric::DISTRIBUTIONS.into_iter().map(|metric| (metric, of(metric))).collect()
+}
+
+/// One latency of every measured completed request, ms, in the order of the records; those that
+/// are undefined left out. Empty for ITL and ICL (which are kept as histograms) and for rates.
+#[must_use]
+pub fn values_ms(rounds: &[RoundInput<'_>], metric: Metric) -> Vec<f64> {
+    let of: fn(&RequestRecord) -> Option<f64> = match metric {
+        Metric::Ttft => RequestRecord::ttft_ms,
+        Metric::Ttfo => RequestRecord::ttfo_ms,
+        Metric::Tpot => RequestRecord::tpot_ms,
+        Metric::WorstGap => RequestRecord::worst_gap_ms,
+        Metric::E2el => RequestRecord::e2el_ms,
+        Metric::ScheduleDelay => RequestRecord::schedule_delay_ms,
+        Metric::TtftFromSent => RequestRecord::ttft_from_sent_ms,
+        Metric::E2elFromSent => RequestRecord::e2el_from_sent_ms,
+        Metric::Itl
+        | Metric::Icl
+        | Metric::RequestThroughput
+        | Metric::OutputThroughput
+        | Metric::TotalTokenThroughput
+        | Metric::Goodput
+        | Metric::ErrorRate => return Vec::new(),
+    };
+    let records = rounds.iter().flat_map(|input| input.records);
+    records.filter(|record| record.is_sample()).filter_map(of).collect()
+}
+
+fn pooled<'a>(
+    rounds: &[RoundInput<'a>],
+    gaps: impl Fn(&RoundInput<'a>) -> &'a GapHistogram,
+) -> GapHistogram {
+    let Some((first, others)) = rounds.split_first() else { return GapHistogram::new() };
+    let mut all = gaps(first).clone();
+    others.iter().for_each(|input| all.merge(gaps(input)));
+    all
 }

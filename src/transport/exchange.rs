@@ -1,7 +1,9 @@
 //! One exchange: a request sent, its answer read, stamped and counted.
 //!
 //! Stamp first, think later: a chunk of the body is stamped as soon as it is there, and only then
-//! decoded. All events of one chunk share its stamp.
+//! decoded. All events of one chunk share its stamp. (hyper hands out one HTTP chunk at a time:
+//! chunks that came in one read of the socket are stamped some microseconds apart, well below the
+//! 50 µs by which coalesced events are told.)
 
 use std::future::Future;
 use std::ops::ControlFlow;

@@ -189,3 +189,94 @@ fn settle_content(mut events: Vec<TokenEvent>) -> Vec<TokenEvent> {
     }
     events
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn event(content: Content, ids: Option<u32>, completion_tokens: Option<u32>) -> StreamEvent {
+        StreamEvent {
+            content,
+            token_ids: ids,
+            usage: completion_tokens
+                .map(|n| Usage { completion_tokens: Some(n), ..Usage::default() }),
+            ..StreamEvent::default()
+        }
+    }
+
+    fn count(events: &[StreamEvent]) -> Counted {
+        let mut tally = Tally::default();
+        for (event, at_ns) in events.iter().zip(1..) {
+            tally.push(at_ns, event);
+        }
+        assert_eq!(tally.holds() == Holds::Tokens, !tally.seen_tokens().is_empty());
+        tally.count()
+    }
+
+    impl Tally {
+        /// The same question asked the long way.
+        fn seen_tokens(&self) -> Vec<TokenEvent> {
+            Self { seen: self.seen.clone(), usage: self.usage }.count().events
+        }
+    }
+
+    #[test]
+    fn a_token_without_text_is_of_the_kind_of_the_text_it_comes_out_in() {
+        use Content::{None, Reasoning, Visible};
+        let kinds: Vec<Content> = count(&[
+            event(None, Some(1), Option::None),
+            event(Reasoning, Some(1), Option::None),
+            event(None, Some(1), Option::None),
+            event(Visible, Some(1), Option::None),
+            event(None, Some(1), Option::None),
+        ])
+        .events
+        .iter()
+        .map(|event| event.content)
+        .collect();
+        assert_eq!(kinds, [Reasoning, Reasoning, Visible, Visible, Visible]);
+        let alone = count(&[event(None, Some(2), Option::None)]);
+        assert_eq!(alone.events[0].content, Visible);
+    }
+
+    #[test]
+    fn a_usage_without_text_has_no_times() {
+        let counted = count(&[event(Content::None, None, Some(5))]);
+        assert_eq!((counted.events.len(), counted.output_tokens), (0, Some(5)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_final_usage_is_spread_whole(texts in 1_usize..200, tokens in 1_u32..1000) {
+            let mut events = vec![event(Content::Visible, None, None); texts];
+            events.push(event(Content::None, None, Some(tokens)));
+            let counted = count(&events);
+            let least = (tokens / texts as u32).max(1);
+            prop_assert_eq!(counted.output_tokens, Some(tokens));
+            prop_assert_eq!(counted.source, Some(TokenSource::FinalUsage));
+            prop_assert_eq!(counted.events[0].at_ns, 1);
+            prop_assert_eq!(counted.events[0].tokens, least);
+            prop_assert!(counted.events.iter().all(|e| e.tokens == least || e.tokens == least + 1));
+            prop_assert_eq!(counted.events.len(), texts.min(tokens as usize));
+        }
+
+        #[test]
+        fn any_mixture_is_counted_without_a_panic(
+            parts in proptest::collection::vec(
+                (0_u8..3, proptest::option::of(0_u32..4), proptest::option::of(any::<u32>())),
+                0..40,
+            ),
+        ) {
+            let kinds = [Content::None, Content::Reasoning, Content::Visible];
+            let events: Vec<StreamEvent> = parts
+                .iter()
+                .map(|&(kind, ids, usage)| event(kinds[usize::from(kind)], ids, usage))
+                .collect();
+            let counted = count(&events);
+            prop_assert!(counted.events.iter().all(|e| e.tokens > 0 && e.content != Content::None));
+            prop_assert!(counted.events.is_sorted_by_key(|e| e.at_ns));
+        }
+    }
+}

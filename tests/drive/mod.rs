@@ -1,5 +1,7 @@
 //! Load is driven as planned, against a server that keeps its own count.
 
+#![allow(clippy::unwrap_used)] // the helpers of tests
+
 mod closed;
 mod ends;
 mod open;
@@ -13,9 +15,7 @@ use inferometer::Result;
 use inferometer::api::Offers;
 use inferometer::api::completions::Completions;
 use inferometer::clock::Clock;
-use inferometer::drive::{
-    ErrorLimit, Interrupt, Progress, RoundJob, RoundOutcome, Wire, run_round, warm_up,
-};
+use inferometer::drive::{Interrupt, Progress, RoundJob, RoundOutcome, Wire, run_round, warm_up};
 use inferometer::plan::{Phase, RoundPlan, Side, StopRule};
 use inferometer::record::{Outcome, Part, RequestRecord};
 use inferometer::rng::Seed;
@@ -80,32 +80,26 @@ fn client(server: &Server) -> Client {
 }
 
 fn job(load: Load, requests: u32) -> RoundJob {
-    RoundJob {
-        plan: RoundPlan {
-            phase: Phase::Load,
-            point: LoadPoint {
-                group: "drive".to_owned(),
-                scenario: "test".to_owned(),
-                input: Length::Fixed(8),
-                output: Length::Fixed(2),
-                load,
-                prompt: PromptSpec::Synthetic,
-                slo: None,
-                num_prompts: None,
-                measurement_time_s: None,
-            },
-            round: 0,
-            seed: Seed(7),
-            stop: StopRule { requests, min_time_s: 0.0, max_time_s: 60.0 },
+    let plan = RoundPlan {
+        phase: Phase::Load,
+        point: LoadPoint {
+            group: "drive".to_owned(),
+            scenario: "test".to_owned(),
+            input: Length::Fixed(8),
+            output: Length::Fixed(2),
+            load,
+            prompt: PromptSpec::Synthetic,
+            slo: None,
+            num_prompts: None,
+            measurement_time_s: None,
         },
-        side: Side::New,
-        block: 0,
-        start: 0,
-        expected_e2el_s: Some(0.1),
-        slot_start: SlotStart::Spread,
-        error_limit: ErrorLimit::default(),
-        in_flight_limit: None,
-    }
+        round: 0,
+        seed: Seed(7),
+        stop: StopRule { requests, min_time_s: 0.0, max_time_s: 60.0 },
+    };
+    let mut job = RoundJob::new(plan, Side::New, 0, 0);
+    job.expected_e2el_s = Some(0.1);
+    job
 }
 
 /// Arrivals as regular as the schedule draws them.

@@ -37,6 +37,8 @@ async fn a_slow_server_does_not_slow_the_arrivals_and_is_called_saturated() {
     job.in_flight_limit = Some(10_000);
     let outcome = bench.round(&job).await;
     assert_eq!(outcome.status, RoundStatus::Saturated, "{:?}", outcome.health);
+    let most = bench.server.seen.lock().unwrap().most();
+    assert!(most >= 20, "at most {most} in flight: sends waited for answers");
     let mut measured = of(&outcome, Part::Measured);
     measured.sort_by_key(|r| r.index);
     // 40 arrivals a second, 20 served: each waits 25 ms longer than the one before.

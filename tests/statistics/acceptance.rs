@@ -1,10 +1,8 @@
 //! How often the verdict is right on made-up starts.
 
-use inferometer::compare::acceptance::{Counted, Trial, share, table};
-use inferometer::compare::cell::{Cell, Role};
+use inferometer::compare::acceptance::{Counted, Trial, share, shares, table};
+use inferometer::compare::cell::Role;
 use inferometer::compare::decide::{ErrorTerm, Options, decide};
-use inferometer::compare::decision::Reason;
-use inferometer::compare::verdict::Verdict;
 use inferometer::compare::world::{Effect, Starts, World};
 use inferometer::metric::Measure;
 use inferometer::rng::Seed;
@@ -52,17 +50,23 @@ fn an_unchanged_h200_fails_no_gate_in_any_mode() {
         ("interleaved, least", &world, Starts::blocks(5), ErrorTerm::Paired),
         ("saved", &days, Starts::blocks(8), ErrorTerm::PairedAcrossDays { day_sd: 0.005 }),
         ("saved, unpaired", &days, Starts::blocks(8), ErrorTerm::Unpaired { day_sd: 0.005 }),
-        ("history", &world, Starts { base: 12, new: 3 }, ErrorTerm::Unpaired { day_sd: 0.0 }),
+        ("history", &world, Starts { base: 12, new: 6 }, ErrorTerm::Unpaired { day_sd: 0.0 }),
+        ("history, few", &world, Starts { base: 12, new: 2 }, ErrorTerm::Unpaired { day_sd: 0.0 }),
         ("history, one start", &world, Starts { base: 10, new: 1 }, ErrorTerm::Prediction),
         ("history, least", &world, Starts { base: 5, new: 1 }, ErrorTerm::Prediction),
         ("single start", &world, Starts { base: 1, new: 1 }, ErrorTerm::Advice),
     ];
     for (mode, world, starts, error_term) in modes {
         let options = Options { error_term, ..Options::default() };
+        // At a true rate of 0.7 % four hundred reports would still pass a bar of 1 % by luck.
         let trial = Trial { starts, effect: SAME, counted: Counted::GateFails, options };
-        let alarms = share(world, &trial, REPORTS, Seed(3).named(mode));
-        println!("{mode}: {alarms}");
+        let counted = [Counted::GateFails, Counted::AnyFlag];
+        let [alarms, changes] = shares(world, &trial, counted, 2_000, Seed(3).named(mode));
+        println!("{mode}: gate fails {alarms}, any flag {changes}");
         assert!(alarms <= 0.01, "{mode}: {alarms}");
+        // Where the spread is far above the floor nothing but the errors of the two families of
+        // tests holds back a flag of either direction; their sum bounds both together.
+        assert!(changes <= options.alpha + options.alpha_suite, "{mode}: {changes}");
     }
 }
 
@@ -77,70 +81,4 @@ fn a_decode_step_1_percent_slower_is_found_in_nine_blocks() {
     assert!(found >= 0.95, "{found}");
     let alarms = share(&world, &trial(SAME, Counted::AnyFlag), REPORTS, Seed(5));
     assert!(alarms <= 0.01, "{alarms}");
-}
-
-fn sides(base: &[f64], new: &[f64]) -> Cell {
-    let some = |values: &[f64]| values.iter().copied().map(Some).collect();
-    Cell::gated(0, Measure::ITL_P50, some(base), some(new))
-}
-
-#[test]
-fn equal_pairs_are_no_change() {
-    let values = [10.0, 10.1, 10.2, 9.9, 10.0];
-    let cell = Cell { resolution: 1e-4, ..sides(&values, &values) };
-    let decision = decide(&[cell], &Options::default());
-    assert_eq!(decision.cells[0].verdict, Verdict::Unchanged);
-    assert_eq!(decision.cells[0].change(), Some(0.0));
-}
-
-#[test]
-fn a_constant_shift_is_invalid_unless_the_resolution_explains_it() {
-    let (base, new) = ([10.0; 6], [10.2; 6]);
-    let raw = decide(&[sides(&base, &new)], &Options::default());
-    assert_eq!(raw.cells[0].verdict, Verdict::Invalid);
-    assert_eq!(raw.cells[0].reason, Some(Reason::NoVariation));
-    assert_eq!(raw.tested, 0);
-    let cell = Cell { resolution: 1e-4, ..sides(&base, &new) };
-    let resolved = decide(&[cell], &Options::default());
-    assert_eq!(resolved.cells[0].verdict, Verdict::Regressed);
-    assert!(resolved.regressed());
-}
-
-#[test]
-fn what_cannot_be_judged_is_said_and_never_gates() {
-    let mut cell = sides(&[10.0, 10.1, 9.9, 10.0, 10.05], &[20.0, 20.3, 19.9, 20.1, 20.0]);
-    cell.new[1] = None;
-    let decision = decide(std::slice::from_ref(&cell), &Options::default());
-    assert_eq!(decision.cells[0].verdict, Verdict::Inconclusive);
-    assert_eq!(decision.cells[0].reason, Some(Reason::TooFewBlocks { have: 4, need: 5 }));
-    assert!(!decision.changed());
-    let advice = Options { error_term: ErrorTerm::Advice, ..Options::default() };
-    let decision = decide(std::slice::from_ref(&cell), &advice);
-    assert_eq!(decision.cells[0].reason, Some(Reason::AdviceOnly));
-    assert!(decision.cells[0].change().unwrap() > 0.9 && !decision.changed());
-    cell.new.fill(None);
-    let decision = decide(&[cell], &Options::default());
-    assert_eq!(decision.cells[0].verdict, Verdict::Invalid);
-    assert_eq!(decision.cells[0].reason, Some(Reason::NoValues));
-    assert_eq!(decide(&[], &Options::default()).cells.len(), 0);
-}
-
-#[test]
-fn observed_cells_are_judged_but_do_not_gate() {
-    let slower =
-        sides(&[10.0, 10.1, 9.9, 10.0, 10.05, 10.1], &[20.0, 20.3, 19.9, 20.1, 20.0, 20.2]);
-    let cell = Cell { role: Role::Observed, ..slower };
-    let decision = decide(&[cell], &Options::default());
-    assert_eq!(decision.cells[0].verdict, Verdict::Regressed);
-    assert!(!decision.regressed() && !decision.changed());
-    assert_eq!(decision.tested, 0);
-}
-
-#[test]
-fn the_same_cells_give_the_same_decision() {
-    let cells = World::simulated(8).report(Starts::blocks(8), SAME, Seed(6));
-    assert_eq!(decide(&cells, &Options::default()), decide(&cells, &Options::default()));
-    let blocks = decide(&cells, &Options::default()).cells[8].blocks_needed();
-    // TPOT: a pair spread of 1.85 % finds 3 % among 32 cells in about 16 blocks (D.9).
-    assert!((8..=30).contains(&blocks.unwrap()), "{blocks:?}");
 }

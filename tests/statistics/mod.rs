@@ -1,7 +1,10 @@
 //! The statistics against another implementation's values, and against their own promises.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // clippy's own leave covers `#[test]` functions only
+
 mod acceptance;
 mod exact;
+mod rules;
 mod vectors;
 
 use serde_json::Value;

@@ -151,3 +151,26 @@ async fn a_dropped_exchange_closes_its_connection() {
     assert_fine(&next);
     assert_eq!(next.timeline.connection_reused, Some(false));
 }
+
+#[tokio::test]
+async fn localhost_that_is_only_ipv4_is_found() {
+    let server = Server::always(stream(&[TEXT, FINISH, DONE])).await;
+    let url = server.url.replace("127.0.0.1", "localhost") + "/v1/";
+    let client = Client::new(ClientSettings::new(BaseUrl::parse(&url).unwrap())).unwrap();
+    assert_fine(&server.exchange(&client, &Chat).await);
+    assert!(server.requests()[0].starts_with("POST /v1/chat/completions HTTP/1.1\r\n"));
+}
+
+#[tokio::test]
+async fn a_header_of_the_users_own_takes_the_keys_place() {
+    let server = Server::always(stream(&[TEXT, FINISH, DONE])).await;
+    let settings = ClientSettings {
+        api_key: Some(ApiKey::new("sk-1234")),
+        headers: vec![("Authorization".into(), "Basic dXNlcg==".into())],
+        ..server.settings()
+    };
+    assert_fine(&server.exchange(&Client::new(settings).unwrap(), &Chat).await);
+    let request = server.requests()[0].to_ascii_lowercase();
+    assert!(request.contains("authorization: basic dxnlcg==\r\n"));
+    assert_eq!(request.matches("authorization:").count(), 1);
+}

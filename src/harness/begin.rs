@@ -1,0 +1,132 @@
+//! Before the first byte: the plan is told, and the run's record is begun.
+
+use std::collections::BTreeMap;
+
+use super::execute;
+use super::side::{self, SideServer};
+use crate::clock::Clock;
+use crate::environment;
+use crate::error::Result;
+use crate::plan::{Phase, Plan, Side};
+use crate::preflight::{self, Demands};
+use crate::record::StoredRun;
+use crate::record::stored::{DEFINITIONS, RunStatus, SCHEMA, StoredPoint, StoredSide};
+use crate::report::progress::{Event, Reporter};
+use crate::report::terminal;
+use crate::rng::Seed;
+use crate::scenario::LoadPoint;
+use crate::server::redact_command;
+use crate::settings::{Launch, Settings};
+use crate::store::{Store, run_id};
+
+/// The first lines of a run: on what it runs, what will run, how long and how many tokens it takes.
+pub(super) fn announce(
+    settings: &Settings,
+    plan: &Plan,
+    reporter: &mut dyn Reporter,
+) -> Result<()> {
+    if let Launch::Simulator { preset, .. } = &settings.target.launch {
+        let text = format!("no server given: running the embedded simulator (preset {preset})");
+        reporter.event(&Event::Note { text: &text })?;
+    }
+    let rounds = plan.starts.iter().map(|start| start.rounds.len() as u64).sum();
+    reporter.event(&Event::RunStarted { plan: &plan.describe(terminal::width()), rounds })
+}
+
+/// The record of a run that has measured nothing yet.
+pub(super) fn new_run(settings: &Settings, plan: &Plan, clock: Clock) -> StoredRun {
+    let started_at = clock.wall_origin();
+    let salt = if settings.replay_prompts {
+        Seed(0).named("replayed")
+    } else {
+        #[allow(clippy::cast_sign_loss)] // only its bits matter
+        Seed(started_at.as_nanosecond() as u64).named("salt")
+    };
+    StoredRun {
+        schema: SCHEMA,
+        id: run_id(started_at, settings.name.as_deref(), &plan.workload_hash),
+        name: settings.name.clone(),
+        started_at,
+        ended_at: None,
+        status: RunStatus::Running,
+        tool: concat!("inferometer ", env!("CARGO_PKG_VERSION")).to_owned(),
+        definitions: DEFINITIONS.to_owned(),
+        command_line: std::env::args().map(|arg| redact_argument(settings, &arg)).collect(),
+        design: plan.design,
+        seed: plan.seed,
+        salt,
+        workload_hash: plan.workload_hash.clone(),
+        sides: BTreeMap::from([(Side::New, StoredSide::default())]),
+        environment: environment::collect(),
+        metadata: settings.metadata.clone(),
+        settings: settings_text(settings),
+        points: stored_points(plan),
+        starts: Vec::new(),
+        rounds: Vec::new(),
+        findings: Vec::new(),
+    }
+}
+
+fn redact_argument(settings: &Settings, argument: &str) -> String {
+    let plain = redact_command(argument);
+    settings.api_key.as_ref().map_or_else(|| plain.clone(), |key| key.redact(&plain))
+}
+
+fn stored_points(plan: &Plan) -> Vec<StoredPoint> {
+    let stored = |phase: Phase| {
+        move |point: &LoadPoint| StoredPoint { id: point.id(), phase, point: point.clone() }
+    };
+    let references = plan.references.iter().map(stored(Phase::Reference));
+    references.chain(plan.points.iter().map(stored(Phase::Load))).collect()
+}
+
+/// The settings that shape the figures, as text.
+fn settings_text(settings: &Settings) -> BTreeMap<String, String> {
+    let mut text = BTreeMap::new();
+    let mut put = |name: &str, value: String| text.insert(name.to_owned(), value);
+    put("starts", settings.starts.to_string());
+    put("rounds", settings.rounds.to_string());
+    put("slot_start", format!("{:?}", settings.slot_start).to_lowercase());
+    put("warm_up_time_s", settings.warm_up_time.as_secs_f64().to_string());
+    put("cool_down_s", settings.cool_down.as_secs_f64().to_string());
+    put("reference_requests", settings.reference_requests.to_string());
+    put("max_error_rate", settings.max_error_rate.to_string());
+    put("replay_prompts", settings.replay_prompts.to_string());
+    for (name, left_out) in [
+        ("preflight", settings.skip.preflight),
+        ("warm_up", settings.skip.warm_up),
+        ("reference", settings.skip.reference),
+    ] {
+        if left_out {
+            put(&format!("no_{name}"), "true".to_owned());
+        }
+    }
+    text
+}
+
+/// Only the checks, on each side.
+pub(super) async fn preflight(
+    settings: &Settings,
+    plan: &Plan,
+    store: &Store,
+    reporter: &mut dyn Reporter,
+) -> Result<()> {
+    let clock = Clock::start();
+    let mut targets = vec![(Side::New, &settings.target)];
+    targets.extend(settings.against.as_ref().map(|against| (Side::Base, against)));
+    for (side, target) in targets {
+        let mut server = SideServer::new(side, target, settings, store, "preflight")?;
+        let started = server.start(0, clock).await?;
+        let client = side::client(&started.url, settings, execute::SPARE_CONNECTIONS)?;
+        let report = preflight::run(&client, clock, settings, Demands::of(&plan.points)).await;
+        server.finish().await?;
+        for finding in &report.findings {
+            reporter.event(&Event::Finding(finding))?;
+        }
+        if let Some(error) = report.fatal() {
+            return Err(error);
+        }
+        reporter.event(&Event::Note { text: &format!("ready: {}", report.summary()) })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! A round of a run: warm-up, window, record.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::execute::{LiveWire, SPARE_CONNECTIONS, Session};
+use super::side;
+use super::watch::Watch;
+use crate::api::{Dialect, chat::Chat, completions::Completions};
+use crate::drive::{self, ErrorLimit, RoundJob, RoundOutcome, Wire};
+use crate::error::{Error, Result};
+use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
+use crate::record::stored::{RoundStatus, WarmUp};
+use crate::record::{RequestRecord, StoredRound};
+use crate::report::progress::Event;
+use crate::scenario::Load;
+use crate::settings::ApiChoice;
+use crate::summary::{self, RoundInput};
+use crate::transport::FailureKind;
+
+/// The warm-up of a rate-1 reference: that rate would take a minute for three windows.
+const REFERENCE_WARM_UP: Duration = Duration::from_secs(3);
+
+impl Session<'_> {
+    /// Warm-up, window, record.
+    pub(super) async fn round(&mut self, start: &StartPlan, plan: &RoundPlan) -> Result<()> {
+        let wire = self.wire(start, plan)?;
+        let warm_up = self.warm_up(&wire, plan).await?;
+        if self.is_interrupted() {
+            return Ok(());
+        }
+        let clock = self.clock;
+        let at = clock.wall(clock.now_ns());
+        let watch = Watch::begin(&self.live(start.side)?.url, self.settings, clock).await?;
+        let job = self.job(start, plan, warm_up);
+        let outcome = self.drive(&wire, &job).await?;
+        let seen = watch.end(&outcome).await;
+        if let Some(death) = self.bench(start.side)?.server.death() {
+            return Err(death);
+        }
+        let round = StoredRound {
+            point: plan.point.id(),
+            phase: plan.phase,
+            side: start.side,
+            block: start.block,
+            start: start.start,
+            round: plan.round,
+            seed: plan.seed,
+            at,
+            window_open_ns: outcome.window_open_ns,
+            window_close_ns: outcome.window_close_ns,
+            status: outcome.status,
+            warm_up,
+            health: outcome.health.clone(),
+            telemetry: seen.telemetry,
+            series: seen.series,
+        };
+        self.keep(round, outcome, plan)
+    }
+
+    fn job(&self, start: &StartPlan, plan: &RoundPlan, warm_up: Option<WarmUp>) -> RoundJob {
+        RoundJob {
+            plan: plan.clone(),
+            side: start.side,
+            block: start.block,
+            start: start.start,
+            expected_e2el_s: warm_up.and_then(|w| w.e2el_s),
+            slot_start: self.settings.slot_start,
+            error_limit: ErrorLimit {
+                share: self.settings.max_error_rate,
+                ..ErrorLimit::default()
+            },
+            in_flight_limit: None,
+        }
+    }
+
+    async fn drive(&mut self, wire: &Arc<Wire>, job: &RoundJob) -> Result<RoundOutcome> {
+        let reporter = &mut *self.reporter;
+        // Progress that cannot be shown is no reason to lose a round.
+        let mut show = |progress: drive::Progress| {
+            let _ = reporter.event(&Event::RoundProgress {
+                point: &progress.point,
+                stage: "measuring",
+                completed: progress.completed,
+                planned: Some(u64::from(progress.planned)),
+            });
+        };
+        drive::run_round(wire, self.clock, job, &self.interrupt, &mut show).await
+    }
+
+    fn keep(&mut self, round: StoredRound, outcome: RoundOutcome, plan: &RoundPlan) -> Result<()> {
+        for finding in outcome.findings {
+            self.find(finding.at(round.point.clone()))?;
+        }
+        self.run.rounds.push(round.clone());
+        self.writer.write_round(&self.run, &round, &outcome.records, &outcome.itl, &outcome.icl)?;
+        let input = RoundInput {
+            round: &round,
+            records: &outcome.records,
+            itl: &outcome.itl,
+            icl: &outcome.icl,
+        };
+        let summary = summary::summarise(&[input], plan.point.slo);
+        let side = self.side_word(round.side);
+        let status = status_word(round.status);
+        self.reporter.event(&Event::RoundEnded {
+            point: &round.point,
+            side,
+            summary: &summary,
+            status,
+        })?;
+        refused(&outcome.records).map_or(Ok(()), Err)
+    }
+
+    pub(super) async fn warm_up(
+        &mut self,
+        wire: &Arc<Wire>,
+        plan: &RoundPlan,
+    ) -> Result<Option<WarmUp>> {
+        if self.settings.skip.warm_up {
+            return Ok(None);
+        }
+        let mut warm = plan.warm_up();
+        let mut limit = self.settings.warm_up_time;
+        if plan.phase == Phase::Reference {
+            // Three windows at one request a second would take a minute: one slot does it.
+            warm.point.load = Load::Concurrency(1);
+            limit = limit.min(REFERENCE_WARM_UP);
+        }
+        self.reporter.event(&Event::RoundProgress {
+            point: &plan.point.id(),
+            stage: "warming up",
+            completed: 0,
+            planned: None,
+        })?;
+        let done = drive::warm_up(wire, self.clock, &warm, limit, &self.interrupt).await?;
+        Ok(Some(done))
+    }
+
+    fn live(&self, side: Side) -> Result<&LiveWire> {
+        let bench = self.sides.get(&side).and_then(|bench| bench.wire.as_ref());
+        bench.ok_or_else(|| Error::server("the server was not started"))
+    }
+
+    /// The wire for a round: its prompts are of this run, this block and this side.
+    fn wire(&self, start: &StartPlan, plan: &RoundPlan) -> Result<Arc<Wire>> {
+        let live = self.live(start.side)?;
+        let mut salt = self.run.salt;
+        if self.plan.design == Design::Routes {
+            // One engine sees both sides: the same text again would come from its prefix cache.
+            salt = salt.named(if start.side == Side::Base { "base" } else { "new" });
+        }
+        let first = Plan::first_prompt(start, plan);
+        let highest = self.plan.points.iter().map(|p| in_flight(p.load)).max().unwrap_or(1);
+        let client = side::client(&live.url, self.settings, highest as usize + SPARE_CONNECTIONS)?;
+        Ok(Arc::new(Wire {
+            client,
+            dialect: dialect(live.report.api),
+            model: live.report.model.clone(),
+            offers: live.report.offers,
+            extra_body: self.settings.extra_body.clone(),
+            prompts: self.files.source(&plan.point, &live.report, salt, first),
+        }))
+    }
+}
+
+/// The dialect of an API.
+pub(super) fn dialect(api: ApiChoice) -> Arc<dyn Dialect> {
+    match api {
+        ApiChoice::Chat => Arc::new(Chat),
+        ApiChoice::Completions | ApiChoice::Auto => Arc::new(Completions),
+    }
+}
+
+/// Requests that a load may have in flight, for the size of the pool.
+fn in_flight(load: Load) -> u32 {
+    match load {
+        Load::Concurrency(n) => n,
+        // Idle connections beyond these are closed and opened anew: rare, and counted as connects.
+        Load::RequestRate(rate) => rate.max_concurrency.unwrap_or(1024),
+    }
+}
+
+/// What to know of a round beside its figures; empty where all is well.
+fn status_word(status: RoundStatus) -> &'static str {
+    match status {
+        RoundStatus::Complete => "",
+        RoundStatus::Saturated => "saturated",
+        RoundStatus::Overloaded => "overloaded",
+        RoundStatus::Stopped => "stopped: too many errors",
+        RoundStatus::Interrupted => "interrupted",
+    }
+}
+
+/// A key refused in mid-run ends the run: the rest would be 401s counted as load.
+fn refused(records: &[RequestRecord]) -> Option<Error> {
+    let refused = records.iter().find(|r| r.failure == Some(FailureKind::Unauthorized))?;
+    let status = refused.status.map(|s| s.to_string()).unwrap_or_default();
+    Some(
+        Error::server(format!("the server refused the key in mid-run (status {status})"))
+            .with_hint("the `Authorization: Bearer` header was sent: was the key revoked, or its quota used up?"),
+    )
+}

@@ -1,0 +1,237 @@
+//! Probes: small streamed requests end to end, and what they show of the server's offers.
+
+use std::time::Duration;
+
+use super::Examination;
+use crate::api::chat::Chat;
+use crate::api::completions::Completions;
+use crate::api::{Dialect, GenerateRequest, Offers};
+use crate::error::Error;
+use crate::record::Severity;
+use crate::rng::Seed;
+use crate::scenario::prompt::{SyntheticText, TextCalibration};
+use crate::scenario::{Prompt, PromptSource};
+use crate::settings::{ApiChoice, TriState};
+use crate::transport::client::TokenSource;
+use crate::transport::{Exchange, Failure, FailureKind};
+
+/// Tokens that a probe asks for: enough to see whether the length is obeyed.
+pub(super) const PROBE_TOKENS: u32 = 8;
+
+/// How long a small probe may take. A cold server compiles for 20 s; ten minutes, the limit of a
+/// measured request, would leave the user in the dark ten times over.
+const PROBE_LIMIT: Duration = Duration::from_secs(120);
+
+/// Words of a probe's prompt.
+const PROBE_WORDS: u32 = 12;
+
+/// A failure that no server has a part in.
+fn failure(kind: FailureKind, message: String) -> Failure {
+    let (first_bytes, last_bytes) = (String::new(), String::new());
+    Failure { kind, message, retry_after: None, first_bytes, last_bytes }
+}
+
+impl Examination<'_> {
+    /// The dialect of an API.
+    pub(super) fn dialect(api: ApiChoice) -> &'static dyn Dialect {
+        match api {
+            ApiChoice::Chat => &Chat,
+            ApiChoice::Auto | ApiChoice::Completions => &Completions,
+        }
+    }
+
+    /// A prompt of so many words, another for every `index`.
+    pub(super) fn words(&self, index: u64, words: u32) -> Prompt {
+        // Salted by the wall clock: a prefix cache must not answer for an earlier preflight.
+        let salt = self.clock.wall_origin().as_nanosecond();
+        let salt = Seed(u64::try_from(salt).unwrap_or_default()).named("preflight");
+        let source = SyntheticText::new(TextCalibration::default(), salt);
+        let prompt = source.prompt(index, words, salt.nth(index));
+        prompt.unwrap_or_else(|_| Prompt::Text("one two three".to_owned()))
+    }
+
+    /// Sends one streamed request.
+    pub(super) async fn send(
+        &self,
+        api: ApiChoice,
+        prompt: &Prompt,
+        max_tokens: u32,
+        offers: Offers,
+    ) -> Result<Exchange, Failure> {
+        let dialect = Self::dialect(api);
+        let request = GenerateRequest {
+            model: &self.report.model,
+            prompt,
+            max_tokens,
+            seed: 0,
+            offers,
+            extra: &self.settings.extra_body,
+        };
+        let refused = |error: Error| failure(FailureKind::BadRequest, error.to_string());
+        let body = dialect.body(&request).map_err(refused)?;
+        let exchange = self.client.exchange(self.clock, dialect, body, None).await;
+        match exchange.failure {
+            Some(failure) => Err(failure),
+            None => Ok(exchange),
+        }
+    }
+
+    /// Sends a small request, within [`PROBE_LIMIT`].
+    pub(super) async fn send_small(
+        &self,
+        prompt: &Prompt,
+        max_tokens: u32,
+        offers: Offers,
+    ) -> Result<Exchange, Failure> {
+        let sending = Box::pin(self.send(self.report.api, prompt, max_tokens, offers));
+        tokio::time::timeout(PROBE_LIMIT, sending).await.unwrap_or_else(|_| {
+            let message = format!("no whole answer within {} s", PROBE_LIMIT.as_secs());
+            Err(failure(FailureKind::TotalTimeout, message))
+        })
+    }
+
+    /// A probe of the standard kind.
+    pub(super) async fn probe(&self, index: u64, offers: Offers) -> Result<Exchange, Failure> {
+        let prompt = self.words(index, PROBE_WORDS);
+        self.send_small(&prompt, PROBE_TOKENS, offers).await
+    }
+
+    /// Finds the API that answers: completions first, since they take token ids.
+    pub(super) async fn choose_api(&mut self) {
+        let candidates: &[ApiChoice] = match self.settings.api {
+            ApiChoice::Auto => &[ApiChoice::Completions, ApiChoice::Chat],
+            ApiChoice::Completions => &[ApiChoice::Completions],
+            ApiChoice::Chat => &[ApiChoice::Chat],
+        };
+        let mut first_failure = None;
+        for (place, api) in candidates.iter().enumerate() {
+            self.report.api = *api;
+            match Box::pin(self.probe_api(place as u64)).await {
+                Ok(exchange) => return self.read_first(&exchange),
+                Err(failure) => {
+                    let hopeless = matches!(
+                        failure.kind,
+                        FailureKind::Unauthorized | FailureKind::RateLimited
+                    );
+                    first_failure.get_or_insert((*api, failure));
+                    if hopeless {
+                        break;
+                    }
+                }
+            }
+        }
+        if let Some((api, failure)) = first_failure {
+            let path = Self::dialect(api).path();
+            self.fail(&format!("a streamed request to `{path}`"), &failure);
+        }
+    }
+
+    /// With usage asked for; without it where that is refused.
+    async fn probe_api(&mut self, index: u64) -> Result<Exchange, Failure> {
+        let with_usage = Offers { include_usage: true, ..Offers::default() };
+        let refused = match self.probe(index, with_usage).await {
+            Err(failure) if failure.kind == FailureKind::BadRequest => failure,
+            other => {
+                self.report.offers = with_usage;
+                return other;
+            }
+        };
+        let exchange = self.probe(index, Offers::default()).await?;
+        self.report.offers = Offers::default();
+        self.report.find(
+            "usage_refused",
+            Severity::Note,
+            format!("`stream_options.include_usage` is refused: {}", refused.message),
+            "",
+        );
+        Ok(exchange)
+    }
+
+    fn read_first(&mut self, exchange: &Exchange) {
+        let counted = matches!(
+            exchange.token_source,
+            Some(TokenSource::FinalUsage | TokenSource::EventUsage | TokenSource::TokenIds)
+        );
+        if !counted {
+            self.report.offers.include_usage = false;
+            self.report.find(
+                "no_usage",
+                Severity::Warning,
+                "the server reports no token counts: every event is taken for one token",
+                "token rates are wrong where an event carries several; have it report usage",
+            );
+        }
+        let got = exchange.output_tokens.unwrap_or_default();
+        if counted && got > PROBE_TOKENS {
+            self.report.find(
+                "length_ignored",
+                Severity::Warning,
+                format!("asked for {PROBE_TOKENS} tokens, the server generated {got}"),
+                "it ignores the limit of this API: try `--api completions` or `--api chat`",
+            );
+        }
+    }
+
+    /// Learns which optional parameters the server takes, one at a time.
+    pub(super) async fn learn_offers(&mut self) {
+        Box::pin(self.learn_ignore_eos()).await;
+        let continuous = Offers { continuous_usage: true, ..self.report.offers };
+        if self.report.offers.include_usage
+            && self.tells(2, continuous, TokenSource::EventUsage).await
+        {
+            self.report.offers = continuous;
+            // One authority is enough: ids come with the prompt's own, which costs the server.
+            return;
+        }
+        let ids = Offers { token_ids: true, ..self.report.offers };
+        if self.tells(3, ids, TokenSource::TokenIds).await {
+            self.report.offers = ids;
+        }
+    }
+
+    async fn tells(&self, index: u64, offers: Offers, source: TokenSource) -> bool {
+        let exchange = Box::pin(self.probe(index, offers)).await;
+        exchange.is_ok_and(|exchange| exchange.token_source == Some(source))
+    }
+
+    async fn learn_ignore_eos(&mut self) {
+        if self.settings.ignore_eos == TriState::Off {
+            return;
+        }
+        let offers = Offers { ignore_eos: true, ..self.report.offers };
+        match Box::pin(self.probe(4, offers)).await {
+            Ok(exchange) => {
+                self.report.offers = offers;
+                let got = exchange.output_tokens.unwrap_or_default();
+                let counted = exchange.token_source != Some(TokenSource::Events);
+                if counted && got < PROBE_TOKENS {
+                    self.report.find(
+                        "ignore_eos_without_effect",
+                        Severity::Warning,
+                        format!(
+                            "`ignore_eos` is accepted and has no effect: {got} of {PROBE_TOKENS} \
+                             tokens came"
+                        ),
+                        "answers end where the model ends them: compare TPOT rather than E2EL",
+                    );
+                }
+            }
+            Err(failure) if self.settings.ignore_eos == TriState::On => {
+                let text = format!("`ignore_eos` is refused: {}", failure.message);
+                self.report.find(
+                    "ignore_eos",
+                    Severity::Fatal,
+                    text,
+                    "leave `--ignore-eos` out: answers then end where the model ends them",
+                );
+            }
+            Err(failure) => {
+                let text = format!(
+                    "`ignore_eos` is refused ({}): answers end where the model ends them",
+                    failure.message
+                );
+                self.report.find("ignore_eos", Severity::Note, text, "");
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a failure means to a user: the cause in words, and the mend.
+
+use super::Examination;
+use crate::record::{Finding, Severity};
+use crate::transport::{Failure, FailureKind};
+use crate::units;
+
+impl Examination<'_> {
+    /// A failure of `what` as a fatal finding.
+    pub(super) fn fail(&mut self, what: &str, failure: &Failure) {
+        let finding = match failure.kind {
+            FailureKind::Unauthorized => self.key_refused(failure),
+            FailureKind::RateLimited => quota(failure),
+            _ => self.unreachable(what, failure),
+        };
+        self.report.findings.push(finding);
+    }
+
+    fn unreachable(&self, what: &str, failure: &Failure) -> Finding {
+        let url = self.client.base_url().root();
+        let said = &failure.message;
+        let fatal = |code: &str, text: String, mend: &str| {
+            Finding::new(code, Severity::Fatal, text).with_mend(mend)
+        };
+        match failure.kind {
+            FailureKind::Dns => fatal(
+                "dns",
+                format!("the host of `{url}` has no address ({said})"),
+                "check its spelling, and that this machine can resolve it",
+            ),
+            FailureKind::ConnectRefused => fatal(
+                "refused",
+                format!("nobody listens at `{url}` (connection refused)"),
+                "is the server running, and is this its port? to have it launched, give \
+                 `--server-cmd`",
+            ),
+            FailureKind::ConnectTimeout => {
+                let limit = units::duration(self.settings.timeouts.connect.as_secs_f64());
+                fatal(
+                    "connect_timeout",
+                    format!("no connection to `{url}` within {limit}"),
+                    "a firewall, or a wrong host? else give it longer with `--connect-timeout`",
+                )
+            }
+            FailureKind::Tls => fatal(
+                "tls",
+                format!("no secure connection to `{url}` ({said})"),
+                "trust its authority with `--ca-cert FILE`, or use `http://` if it speaks no TLS",
+            ),
+            FailureKind::FirstByteTimeout | FailureKind::TotalTimeout => fatal(
+                "no_answer",
+                format!("{what}: `{url}` took the request and did not answer ({said})"),
+                "is the server still loading, or hung? look at its log",
+            ),
+            FailureKind::ClientDescriptors | FailureKind::ClientPorts => fatal(
+                "client_limits",
+                format!("this machine refused a connection ({said})"),
+                "raise the limit (`ulimit -n`)",
+            ),
+            _ => fatal(
+                "probe_failed",
+                format!("{what} failed: {said}{}", status_words(failure)),
+                "see the server's log; `--no-preflight` skips these checks",
+            ),
+        }
+    }
+
+    fn key_refused(&self, failure: &Failure) -> Finding {
+        let named = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("authorization");
+        let own_header = self.settings.headers.iter().find(named).is_some();
+        let (sent, mend) = match (&self.settings.api_key, own_header) {
+            (_, true) => {
+                ("the `Authorization` header that you gave", "check the value of `--header`")
+            }
+            (Some(key), _) if key.expose().trim() != key.expose() => (
+                "the header `Authorization: Bearer …`, with white space around the key",
+                "take the spaces or the line end off the key",
+            ),
+            (Some(_), _) => (
+                "the header `Authorization: Bearer …`",
+                "check the key: `--api-key-env NAME` or `--api-key-file PATH`",
+            ),
+            (None, _) => (
+                "no `Authorization` header",
+                "give a key with `--api-key-env NAME` or `--api-key-file PATH`",
+            ),
+        };
+        let text = format!("the server refused the key ({}): it was sent {sent}", failure.message);
+        Finding::new("key_refused", Severity::Fatal, text).with_mend(mend)
+    }
+
+    /// Says that a key has white space around it, where the server takes it all the same.
+    pub(super) fn check_key_spaces(&mut self) {
+        let stray = |key: &crate::settings::ApiKey| key.expose().trim() != key.expose();
+        if self.settings.api_key.as_ref().is_some_and(stray) {
+            self.report.find(
+                "key_spaces",
+                Severity::Warning,
+                "the key has white space around it",
+                "take the spaces or the line end off the key",
+            );
+        }
+    }
+}
+
+fn quota(failure: &Failure) -> Finding {
+    let wait = match &failure.retry_after {
+        Some(after) => format!(", retry after {after}"),
+        None => String::new(),
+    };
+    let text = format!(
+        "the server limits requests (429: {}{wait}): that is a policy, not its speed",
+        failure.message
+    );
+    Finding::new("quota", Severity::Fatal, text)
+        .with_mend("raise the quota of this key, or measure the server behind the gateway")
+}
+
+fn status_words(failure: &Failure) -> &'static str {
+    match failure.kind {
+        FailureKind::NotFound => " (404: is the base URL right, with its prefix?)",
+        FailureKind::NotAStream => " (no stream of events: does a gateway answer in its place?)",
+        FailureKind::Empty => " (status 200 and no token)",
+        _ => "",
+    }
+}

@@ -1,0 +1,64 @@
+//! The chart of something over the time of a round.
+
+use super::axis::{AxisSpec, Scale};
+use super::frame::{Spec, draw};
+use super::{Chart, Point, Series, Weight};
+
+/// Most points of a drawn line.
+const POINTS: usize = 300;
+
+/// One side's samples.
+#[derive(Debug, Clone)]
+pub struct Track<'a> {
+    /// The side's name.
+    pub name: &'a str,
+    /// The number of its colour.
+    pub color: usize,
+    /// (seconds since the window opened, value), by rising time.
+    pub samples: &'a [(f64, f64)],
+}
+
+/// Whether single events or a quantity over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// A dot each: the TTFT of each request.
+    Events,
+    /// A line: requests in flight.
+    Level,
+}
+
+/// Draws `tracks`; none where no side has a sample.
+#[must_use]
+pub fn chart(title: &str, unit: &str, shape: Shape, tracks: &[Track<'_>]) -> Option<Chart> {
+    let series: Vec<Series> = tracks
+        .iter()
+        .filter(|t| !t.samples.is_empty())
+        .map(|t| Series {
+            name: t.name.to_owned(),
+            color: t.color,
+            weight: if shape == Shape::Events { Weight::Specks } else { Weight::Bare },
+            points: super::thinned(t.samples, POINTS)
+                .into_iter()
+                .map(|(x, y)| Point::new(x, y))
+                .collect(),
+            ..Series::default()
+        })
+        .collect();
+    if series.is_empty() {
+        return None;
+    }
+    let spec = Spec {
+        title: title.to_owned(),
+        description: format!("{title} ({unit}) over the seconds of the measured window"),
+        x: AxisSpec {
+            label: "s since the window opened".into(),
+            scale: Some(Scale::Linear),
+            ..AxisSpec::default()
+        },
+        y: AxisSpec { label: unit.to_owned(), scale: Some(Scale::Linear), ..AxisSpec::default() },
+        series,
+        marks: Vec::new(),
+    };
+    let drawn = Chart { title: title.to_owned(), svg: draw(&spec), ..Chart::default() };
+    Some(drawn.with_series_table("time (s)", &spec.series, unit))
+}

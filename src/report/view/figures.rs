@@ -1,0 +1,408 @@
+//! The views of tables of figures and of changes, and the glossary.
+
+use serde::Serialize;
+
+use super::{
+    COLUMNS, cell_note, change, change_interval, slug, value, value_interval, verdict_class,
+    verdict_label, verdict_mark, verdict_rank,
+};
+use crate::compare::{Cell, Comparison, Verdict};
+use crate::metric::{Measure, Metric, Statistic};
+use crate::plan::Phase;
+use crate::record::stored::RoundStatus;
+use crate::record::{Finding, RequestRecord};
+use crate::report::{PointInput, PointSide, ReportInput};
+use crate::units;
+
+/// A column's head with its definition.
+#[derive(Debug, Clone, Serialize)]
+pub struct Head {
+    /// What it is: `TTFT p50`.
+    pub label: String,
+    /// Its unit.
+    pub unit: String,
+    /// Its definition.
+    pub definition: String,
+}
+
+impl Head {
+    /// The head of a measure.
+    #[must_use]
+    pub fn of(measure: Measure) -> Self {
+        Self {
+            label: measure.label(),
+            unit: measure.metric.unit().to_owned(),
+            definition: measure.metric.definition().to_owned(),
+        }
+    }
+}
+
+/// The heads of the table of figures.
+#[must_use]
+pub fn heads() -> Vec<Head> {
+    COLUMNS.iter().map(|m| Head::of(*m)).collect()
+}
+
+/// A row of the table of figures.
+#[derive(Debug, Clone, Serialize)]
+pub struct FigureRow {
+    /// The load point's id.
+    pub id: String,
+    /// Its page, from the report's root.
+    pub href: String,
+    /// The side, where there are several.
+    pub side: String,
+    /// The number of the side's colour.
+    pub series: usize,
+    /// What the reader should know: `saturated`, `reference`.
+    pub status: String,
+    /// The numbers.
+    pub numbers: Vec<Number>,
+}
+
+/// A number to print, and to sort by.
+#[derive(Debug, Clone, Serialize)]
+pub struct Number {
+    /// The text.
+    pub text: String,
+    /// Its interval over starts, where there is one.
+    pub interval: String,
+    /// What to sort by; empty where undefined.
+    pub sort: String,
+}
+
+/// The page of a load point, from the report's root.
+#[must_use]
+pub fn point_href(point: &PointInput) -> String {
+    let place = &point.point;
+    // A sweep may hold the reference's own rate.
+    let kind = if point.phase == Phase::Reference { "reference-" } else { "" };
+    let file = format!("{kind}{}-{}", slug(&place.scenario), slug(&place.load.id()));
+    format!("{}/{file}.html", slug(&place.group))
+}
+
+/// The page of a group, from the report's root.
+#[must_use]
+pub fn group_href(group: &str) -> String {
+    format!("{}/index.html", slug(group))
+}
+
+/// The rows of `point`, one per side that has it.
+#[must_use]
+pub fn figure_rows(input: &ReportInput, point: &PointInput) -> Vec<FigureRow> {
+    let several = input.sides.len() > 1;
+    let row = |(index, side): (usize, &crate::report::SideInput)| {
+        let figures = point.side(index)?;
+        Some(FigureRow {
+            id: point.id.clone(),
+            href: point_href(point),
+            side: if several { side.name.clone() } else { String::new() },
+            series: index,
+            status: status_words(point.phase, figures.status).to_owned(),
+            numbers: COLUMNS.iter().map(|m| number(figures, *m)).collect(),
+        })
+    };
+    input.sides.iter().enumerate().filter_map(row).collect()
+}
+
+fn number(figures: &PointSide, measure: Measure) -> Number {
+    let own = figures.summary.get(measure).filter(|v| v.is_finite());
+    Number {
+        text: value(measure, own),
+        interval: value_interval(measure, figures.intervals.get(&measure.name())),
+        sort: own.map(|v| v.to_string()).unwrap_or_default(),
+    }
+}
+
+/// What a reader should know of a point before its numbers; empty where all is well.
+#[must_use]
+pub fn status_words(phase: Phase, status: RoundStatus) -> &'static str {
+    match (status, phase) {
+        (RoundStatus::Saturated, _) => "saturated",
+        (RoundStatus::Overloaded, _) => "overloaded",
+        (RoundStatus::Stopped, _) => "stopped",
+        (RoundStatus::Interrupted, _) => "interrupted",
+        (RoundStatus::Complete, Phase::Reference) => "reference",
+        (RoundStatus::Complete, _) => "",
+    }
+}
+
+/// A change bar: places in percent of its width.
+#[derive(Debug, Clone, Serialize)]
+pub struct Bar {
+    /// Left end of the interval.
+    pub left: String,
+    /// Its width.
+    pub width: String,
+    /// Where the estimate lies.
+    pub at: String,
+    /// Left end of the floor's band.
+    pub floor_left: String,
+    /// Its width.
+    pub floor_width: String,
+}
+
+/// A row of the table of changes.
+#[derive(Debug, Clone, Serialize)]
+pub struct ChangeRow {
+    /// The load point's id.
+    pub id: String,
+    /// Its page, from the report's root.
+    pub href: String,
+    /// What it is compared with, where there are several comparisons.
+    pub side: String,
+    /// The measure: `TPOT mean`.
+    pub measure: String,
+    /// Its unit.
+    pub unit: String,
+    /// Its definition.
+    pub definition: String,
+    /// Whether it can fail the gate.
+    pub gated: bool,
+    /// Base value.
+    pub base: String,
+    /// New value.
+    pub new: String,
+    /// The change.
+    pub change: String,
+    /// Its interval.
+    pub interval: String,
+    /// What to sort the change by.
+    pub change_sort: String,
+    /// The verdict in words.
+    pub verdict: String,
+    /// Its class.
+    pub class: String,
+    /// Its mark.
+    pub mark: String,
+    /// What to sort the verdict by.
+    pub rank: u8,
+    /// The change drawn; none where there is none.
+    pub bar: Option<Bar>,
+    /// Why, where the numbers do not say.
+    pub note: String,
+}
+
+/// The widest change that bars show: beyond it they are cut.
+const BAR_LIMITS: (f64, f64) = (0.05, 0.50);
+
+/// How wide the bars of `cells` reach to either side: as far as what is decided; wider intervals of
+/// the rest are cut.
+#[must_use]
+pub fn bar_reach<'a>(cells: impl Iterator<Item = &'a Cell>) -> f64 {
+    let ends = cells.filter(|c| c.verdict != Verdict::Inconclusive).filter_map(|c| {
+        let (low, high) = c.interval.or(c.change.map(|x| (x, x)))?;
+        Some(low.abs().max(high.abs()))
+    });
+    let widest = ends.filter(|x| x.is_finite()).fold(0.0, f64::max);
+    widest.clamp(BAR_LIMITS.0, BAR_LIMITS.1)
+}
+
+/// A row of the table of changes; `reach` is [`bar_reach`] of the whole table.
+#[must_use]
+pub fn change_row(
+    input: &ReportInput,
+    comparison: &Comparison,
+    cell: &Cell,
+    reach: f64,
+) -> ChangeRow {
+    let point = input.points.iter().find(|p| p.id == cell.point);
+    let several = input.comparisons.len() > 1;
+    let share = |x: f64| ((x / reach).clamp(-1.0, 1.0) + 1.0) * 50.0;
+    let bar = cell.change.filter(|c| c.is_finite()).map(|at| {
+        let (low, high) = cell.interval.unwrap_or((at, at));
+        Bar {
+            left: format!("{:.1}", share(low)),
+            width: format!("{:.1}", share(high) - share(low)),
+            at: format!("{:.1}", share(at)),
+            floor_left: format!("{:.1}", share(-cell.floor)),
+            floor_width: format!("{:.1}", share(cell.floor) - share(-cell.floor)),
+        }
+    });
+    ChangeRow {
+        id: cell.point.clone(),
+        href: point.map(point_href).unwrap_or_default(),
+        side: if several { comparison.new_label.clone() } else { String::new() },
+        measure: cell.measure.label(),
+        unit: cell.measure.metric.unit().to_owned(),
+        definition: cell.measure.metric.definition().to_owned(),
+        gated: cell.gated,
+        base: value(cell.measure, cell.base),
+        new: value(cell.measure, cell.new),
+        change: change(cell.measure, cell.change),
+        interval: change_interval(cell.interval),
+        change_sort: cell.change.map(|c| c.to_string()).unwrap_or_default(),
+        verdict: verdict_label(cell.verdict).to_owned(),
+        class: verdict_class(cell.verdict).to_owned(),
+        mark: verdict_mark(cell.verdict).to_owned(),
+        rank: verdict_rank(cell.verdict),
+        bar,
+        note: cell_note(cell).unwrap_or_default(),
+    }
+}
+
+/// The cells of a load point (or of all) with their comparison, those that matter most first.
+#[must_use]
+pub fn ranked_cells<'a>(
+    input: &'a ReportInput,
+    point: Option<&str>,
+) -> Vec<(&'a Comparison, &'a Cell)> {
+    let all = input.comparisons.iter().flat_map(|c| c.cells.iter().map(move |cell| (c, cell)));
+    let here = all.filter(|(_, cell)| point.is_none_or(|id| cell.point == id));
+    let mut all: Vec<(&Comparison, &Cell)> = here.collect();
+    let size = |cell: &Cell| cell.change.map_or(0.0, f64::abs);
+    all.sort_by(|(_, a), (_, b)| {
+        let rank = verdict_rank(a.verdict).cmp(&verdict_rank(b.verdict));
+        rank.then(b.gated.cmp(&a.gated)).then(size(b).total_cmp(&size(a)))
+    });
+    all
+}
+
+/// A finding ready to print.
+#[derive(Debug, Clone, Serialize)]
+pub struct FindingView {
+    /// `note`, `warning`, …
+    pub severity: String,
+    /// Its class.
+    pub class: String,
+    /// The sentence.
+    pub text: String,
+    /// How to mend it; may be empty.
+    pub mend: String,
+    /// The load points it concerns: the first, and how many more.
+    pub points: String,
+}
+
+/// Findings of the same kind told once; each with the load points it concerns.
+#[must_use]
+pub fn findings(all: &[&Finding]) -> Vec<FindingView> {
+    let mut views: Vec<(&str, FindingView, usize)> = Vec::new();
+    for finding in all {
+        let known = views.iter_mut().find(|(code, view, _)| {
+            *code == finding.code && finding.point.is_some() && !view.points.is_empty()
+        });
+        if let Some((_, _, more)) = known {
+            *more += 1;
+            continue;
+        }
+        let view = FindingView {
+            severity: super::severity_label(finding.severity).to_owned(),
+            class: super::severity_class(finding.severity).to_owned(),
+            text: finding.text.clone(),
+            mend: finding.mend.clone().unwrap_or_default(),
+            points: finding.point.clone().unwrap_or_default(),
+        };
+        views.push((&finding.code, view, 0));
+    }
+    let named = |(_, mut view, more): (&str, FindingView, usize)| {
+        if more > 0 {
+            view.points = format!("{} and {more} more", view.points);
+        }
+        view
+    };
+    views.into_iter().map(named).collect()
+}
+
+/// An entry of the glossary.
+#[derive(Debug, Clone, Serialize)]
+pub struct Entry {
+    /// The word.
+    pub word: String,
+    /// What it means.
+    pub meaning: String,
+}
+
+/// Every metric, and the words of verdicts and statuses.
+#[must_use]
+pub fn glossary() -> Vec<Entry> {
+    let entry = |word: &str, meaning: &str| Entry { word: word.into(), meaning: meaning.into() };
+    let metrics = Metric::ALL.into_iter().map(|m| entry(m.label(), m.definition()));
+    let words = [
+        ("rate-1 reference", "open loop at 1 request/s: what the multiples are relative to"),
+        ("crossover", "the load at which the latency multiple overtakes the QPS multiple"),
+        ("knee", "the load at which QPS / latency is highest"),
+        (
+            "restart",
+            "one launch of the server: what a verdict counts, since requests of one launch move together",
+        ),
+        ("regressed, improved", "a change for sure, and larger than the floor of its metric"),
+        ("unchanged", "shown to lie within the floor"),
+        ("within noise", "a change for sure, but smaller than the floor"),
+        ("inconclusive", "not enough data to say"),
+        ("saturated", "beyond what the server can take: only its capacity is judged"),
+        ("overloaded", "above 5 % of the requests failed: latencies are those of survivors"),
+        (
+            "invalid",
+            "the client or the load could have moved the number by more than half its floor",
+        ),
+        ("incomparable", "other lengths, definitions, dataset or model"),
+        ("gated", "a metric that can fail the run; others are observed"),
+    ];
+    metrics.chain(words.map(|(w, m)| entry(w, m))).collect()
+}
+
+/// A distribution's row: statistics of one metric on one side.
+#[derive(Debug, Clone, Serialize)]
+pub struct DistributionRow {
+    /// The metric.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Its definition.
+    pub definition: String,
+    /// The side, where there are several.
+    pub side: String,
+    /// The number of the side's colour.
+    pub series: usize,
+    /// Mean, p50, p90, p95, p99, max, count.
+    pub numbers: Vec<String>,
+}
+
+/// The rows of every distribution that was measured at `point`.
+#[must_use]
+pub fn distribution_rows(input: &ReportInput, point: &PointInput) -> Vec<DistributionRow> {
+    let several = input.sides.len() > 1;
+    let mut rows = Vec::new();
+    for metric in Metric::DISTRIBUTIONS {
+        for (index, side) in input.sides.iter().enumerate() {
+            let found = point.side(index).and_then(|s| s.summary.distributions.get(&metric));
+            let Some(distribution) = found.filter(|d| d.count > 0) else { continue };
+            let mut numbers: Vec<String> =
+                Statistic::ALL.iter().map(|s| units::optional(distribution.get(*s))).collect();
+            numbers.push(units::optional(distribution.max));
+            numbers.push(units::count(distribution.count));
+            rows.push(DistributionRow {
+                metric: metric.label().to_owned(),
+                unit: metric.unit().to_owned(),
+                definition: metric.definition().to_owned(),
+                side: if several { side.name.clone() } else { String::new() },
+                series: index,
+                numbers,
+            });
+        }
+    }
+    rows
+}
+
+/// The latencies of one request, ms, from its own clock start (due, else sent).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Latencies {
+    /// Time to first token.
+    pub ttft_ms: Option<f64>,
+    /// End-to-end latency.
+    pub e2el_ms: Option<f64>,
+    /// Time per output token.
+    pub tpot_ms: Option<f64>,
+}
+
+/// Reads the latencies of a record.
+#[must_use]
+pub fn latencies(record: &RequestRecord) -> Latencies {
+    let start = record.due_ns.or(record.sent_ns);
+    let since = |at: Option<u64>| Some(units::ns_to_ms(at?.checked_sub(start?)?));
+    let (ttft_ms, e2el_ms) = (since(record.first_token_ns), since(record.last_token_ns));
+    let after = record.output_tokens.and_then(|n| n.checked_sub(record.first_event_tokens));
+    let after = after.filter(|n| *n > 0);
+    let tpot_ms = e2el_ms.zip(ttft_ms).zip(after).map(|((e, t), n)| (e - t) / f64::from(n));
+    Latencies { ttft_ms, e2el_ms, tpot_ms }
+}

@@ -1,0 +1,251 @@
+//! The view of a group's page: measures against the load, per scenario.
+
+use serde::Serialize;
+
+use super::figures::{self, FigureRow, Head};
+use super::{length_words, load_number};
+use crate::metric::{Measure, Metric, Statistic};
+use crate::plan::Phase;
+use crate::report::chart::{self, Chart, Point, Series, Weight};
+use crate::report::{PointInput, ReportInput};
+use crate::scenario::Load;
+
+/// Scenarios of a group that get all charts, and those that get the first three.
+const FULL_SCENARIOS: usize = 12;
+/// See [`FULL_SCENARIOS`].
+const BRIEF_SCENARIOS: usize = 60;
+
+/// Everything a group's page shows.
+#[derive(Debug, Clone, Serialize)]
+pub struct GroupView {
+    /// The group's name.
+    pub name: String,
+    /// The names of the sides, where there are several.
+    pub sides: Vec<String>,
+    /// A section per scenario.
+    pub scenarios: Vec<ScenarioView>,
+    /// The heads of the tables of figures.
+    pub heads: Vec<Head>,
+}
+
+/// A scenario's section.
+#[derive(Debug, Clone, Serialize)]
+pub struct ScenarioView {
+    /// Its name.
+    pub name: String,
+    /// Its lengths in words.
+    pub lengths: String,
+    /// Crossover, knee and the like, a sentence each.
+    pub limits: Vec<String>,
+    /// Its charts.
+    pub charts: Vec<Chart>,
+    /// Its figures.
+    pub figures: Vec<FigureRow>,
+}
+
+/// The names of a group's scenarios, in order. A group that holds only references names those.
+#[must_use]
+pub fn scenarios<'a>(input: &'a ReportInput, group: &str) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    let here = || input.points.iter().filter(|p| p.point.group == group);
+    let any_load = here().any(|p| p.phase == Phase::Load);
+    for point in here().filter(|p| p.phase == Phase::Load || !any_load) {
+        if !names.contains(&point.point.scenario.as_str()) {
+            names.push(&point.point.scenario);
+        }
+    }
+    names
+}
+
+/// Makes the view.
+#[must_use]
+pub fn view(input: &ReportInput, group: &str) -> GroupView {
+    let several = input.sides.len() > 1;
+    let names = scenarios(input, group);
+    let section = |(index, name): (usize, &&str)| {
+        let points = points_of(input, group, name);
+        let mut charts = load_charts(input, &points, names.len() > FULL_SCENARIOS);
+        if names.len() > BRIEF_SCENARIOS && index >= BRIEF_SCENARIOS {
+            charts.clear();
+        } else if names.len() <= FULL_SCENARIOS {
+            charts.extend(shape_charts(input, &points, group, name));
+        }
+        let first = points.first().map(|p| &p.point);
+        ScenarioView {
+            name: (*name).to_owned(),
+            lengths: first.map_or_else(String::new, |p| {
+                format!("{} tokens in, {} out", length_words(&p.input), length_words(&p.output))
+            }),
+            limits: limits(input, group, name),
+            charts,
+            figures: points.iter().flat_map(|p| figures::figure_rows(input, p)).collect(),
+        }
+    };
+    GroupView {
+        name: group.to_owned(),
+        sides: if several { input.sides.iter().map(|s| s.name.clone()).collect() } else { vec![] },
+        scenarios: names.iter().enumerate().map(section).collect(),
+        heads: figures::heads(),
+    }
+}
+
+fn points_of<'a>(input: &'a ReportInput, group: &str, scenario: &str) -> Vec<&'a PointInput> {
+    let here =
+        || input.points.iter().filter(|p| p.point.group == group && p.point.scenario == scenario);
+    let loads: Vec<&PointInput> = here().filter(|p| p.phase == Phase::Load).collect();
+    if loads.is_empty() { here().collect() } else { loads }
+}
+
+fn limits(input: &ReportInput, group: &str, scenario: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for knee in input.knees.iter().filter(|k| k.group == group && k.scenario == scenario) {
+        let whose = match input.sides.get(knee.side) {
+            Some(side) if input.sides.len() > 1 => format!("{}: ", side.name),
+            _ => String::new(),
+        };
+        let latency = knee.measure.label();
+        let best =
+            knee.best_value.as_ref().map(|b| format!("; best value {b}")).unwrap_or_default();
+        lines.push(format!(
+            "{whose}{latency} against QPS: knee {}; crossover {}{best}",
+            knee.knee.state, knee.crossover.state
+        ));
+    }
+    lines
+}
+
+/// The charts of a card on the index: the group's first scenario in three charts.
+#[must_use]
+pub fn card_charts(input: &ReportInput, group: &str) -> Vec<Chart> {
+    let Some(first) = scenarios(input, group).first().copied() else { return Vec::new() };
+    load_charts(input, &points_of(input, group, first), true)
+}
+
+/// Charts against the load; `brief`: the three that say most.
+fn load_charts(input: &ReportInput, points: &[&PointInput], brief: bool) -> Vec<Chart> {
+    use Statistic::{Mean, P50, P90, P99};
+    let all: [(&str, Metric, &[Option<Statistic>]); 8] = [
+        ("Output throughput", Metric::OutputThroughput, &[None]),
+        ("TTFT", Metric::Ttft, &[Some(P50), Some(P90), Some(P99)]),
+        ("TPOT", Metric::Tpot, &[Some(Mean), Some(P99)]),
+        ("ITL", Metric::Itl, &[Some(P50), Some(P99)]),
+        ("E2EL", Metric::E2el, &[Some(Mean), Some(P99)]),
+        ("QPS", Metric::RequestThroughput, &[None]),
+        ("Goodput", Metric::Goodput, &[None]),
+        ("Error rate", Metric::ErrorRate, &[None]),
+    ];
+    let take = if brief { 3 } else { all.len() };
+    all.into_iter()
+        .take(take)
+        .filter_map(|(title, metric, statistics)| {
+            let series = series(input, points, metric, statistics);
+            let nothing = |s: &Series| s.points.iter().all(|p| p.y == 0.0);
+            if series.iter().all(nothing) {
+                return None;
+            }
+            let mut loads: Vec<f64> = points.iter().map(|p| load_number(p.point.load)).collect();
+            loads.sort_by(f64::total_cmp);
+            loads.dedup();
+            Some(chart::load::chart(title, metric, x_label(points), &loads, series))
+        })
+        .collect()
+}
+
+fn x_label(points: &[&PointInput]) -> &'static str {
+    match points.first().map(|p| p.point.load) {
+        Some(Load::RequestRate(_)) => "request rate (req/s)",
+        _ => "requests in flight",
+    }
+}
+
+/// A line per side and statistic. With several sides the middle percentile is left out.
+fn series(
+    input: &ReportInput,
+    points: &[&PointInput],
+    metric: Metric,
+    statistics: &[Option<Statistic>],
+) -> Vec<Series> {
+    let mut all = Vec::new();
+    for (index, side) in input.sides.iter().enumerate() {
+        let several = input.sides.len() > 1;
+        for (rank, &statistic) in statistics.iter().enumerate() {
+            if several && statistics.len() > 2 && rank == 1 {
+                continue;
+            }
+            let measure = Measure { metric, statistic };
+            let line = Series {
+                name: [side.name.as_str(), statistic.map_or("", Statistic::name)]
+                    .join(" ")
+                    .trim()
+                    .to_owned(),
+                side: Some(side.name.clone()),
+                color: index,
+                weight: if rank == 0 { Weight::Strong } else { Weight::Pale },
+                points: line_points(points, index, measure, rank),
+                // Every side's lines end near each other: the base's labels are enough.
+                end_label: (index == 0).then(|| statistic.map(|s| s.name().to_owned())).flatten(),
+            };
+            if !line.points.is_empty() {
+                all.push(line);
+            }
+        }
+    }
+    all
+}
+
+/// With several lines of a colour only the first shows its intervals, or they would hide each other.
+fn line_points(points: &[&PointInput], side: usize, measure: Measure, rank: usize) -> Vec<Point> {
+    let percent = if measure.metric == Metric::ErrorRate { 100.0 } else { 1.0 };
+    let point = |p: &&PointInput| {
+        let interval = p.side(side)?.intervals.get(&measure.name()).copied().filter(|_| rank == 0);
+        Some(Point {
+            x: load_number(p.point.load),
+            y: p.get(side, measure)? * percent,
+            interval: interval.map(|(low, high)| (low * percent, high * percent)),
+            label: None,
+        })
+    };
+    let mut line: Vec<Point> = points.iter().filter_map(point).collect();
+    line.sort_by(|a, b| a.x.total_cmp(&b.x));
+    line
+}
+
+/// Throughput against latency, and the multiples.
+fn shape_charts(
+    input: &ReportInput,
+    points: &[&PointInput],
+    group: &str,
+    scenario: &str,
+) -> Vec<Chart> {
+    let latency = Measure::E2EL_MEAN;
+    let side_line = |(index, side): (usize, &crate::report::SideInput)| Series {
+        name: side.name.clone(),
+        color: index,
+        points: points
+            .iter()
+            .filter_map(|p| {
+                Some(Point {
+                    x: p.get(index, latency)?,
+                    y: p.get(index, Measure::THROUGHPUT)?,
+                    interval: None,
+                    label: (index == 0).then(|| p.point.load.id()),
+                })
+            })
+            .collect(),
+        ..Series::default()
+    };
+    let lines: Vec<Series> = input.sides.iter().enumerate().map(side_line).collect();
+    let mut charts = Vec::new();
+    if lines.iter().any(|l| !l.points.is_empty()) {
+        charts.push(chart::pareto::chart(latency, lines));
+    }
+    let knees = input.knees.iter().filter(|k| k.group == group && k.scenario == scenario);
+    for knee in knees.filter(|k| !k.multiples.is_empty()) {
+        let mut drawn = chart::multiples::chart(knee);
+        if let (true, Some(side)) = (input.sides.len() > 1, input.sides.get(knee.side)) {
+            drawn.title = format!("{}: {}", drawn.title, side.name);
+        }
+        charts.push(drawn);
+    }
+    charts
+}

@@ -1,0 +1,462 @@
+//! The view of the index page: what changed, whether to believe it, where the limit is.
+
+use serde::Serialize;
+
+use super::figures::{self, ChangeRow, Entry, FigureRow, FindingView, Head};
+use super::{Outcome, mode_sentence, plural, verdict_label};
+use crate::compare::{Cell, Comparison, SuiteResult, Verdict};
+use crate::metric::Measure;
+use crate::plan::Phase;
+use crate::record::{Severity, StoredRun};
+use crate::report::chart::Chart;
+use crate::report::{ReportInput, SideInput};
+use crate::units;
+
+/// Groups whose cards have charts; more would make the page heavy.
+const CARDS_WITH_CHARTS: usize = 12;
+/// Measures told over all load points.
+const OVERALL_TOLD: usize = 8;
+/// Longest name in the banner.
+const ID_LIMIT: usize = 64;
+/// Load points told in the banner.
+const TOLD: usize = 5;
+/// Differing parameters told beside the run's identity; all are on the page of all sides.
+const DIFFERING_TOLD: usize = 6;
+/// Rows of the tables: more would make the page slow. All are on the pages of groups and points.
+const CHANGE_ROWS: usize = 1200;
+/// See [`CHANGE_ROWS`].
+const FIGURE_ROWS: usize = 500;
+
+/// Everything the index page shows.
+#[derive(Debug, Clone, Serialize)]
+pub struct IndexView {
+    /// The banner.
+    pub banner: Banner,
+    /// Name and value of what identifies the run.
+    pub identity: Vec<Entry>,
+    /// Further facts, folded away.
+    pub facts: Vec<Entry>,
+    /// What limits trust.
+    pub findings: Vec<FindingView>,
+    /// A card per group.
+    pub groups: Vec<GroupCard>,
+    /// The table of changes; empty without a comparison.
+    pub changes: Vec<ChangeRow>,
+    /// How many changes are not in the table; may be empty.
+    pub changes_left_out: String,
+    /// The verdicts that occur, for the filter.
+    pub verdicts: Vec<String>,
+    /// Whether several comparisons are shown.
+    pub several: bool,
+    /// The heads of the table of figures.
+    pub heads: Vec<Head>,
+    /// The table of figures.
+    pub figures: Vec<FigureRow>,
+    /// How many figures are not in the table; may be empty.
+    pub figures_left_out: String,
+    /// The page of configurations side by side, where there is one.
+    pub comparison_href: Option<String>,
+    /// The glossary.
+    pub glossary: Vec<Entry>,
+}
+
+/// The banner.
+#[derive(Debug, Clone, Serialize)]
+pub struct Banner {
+    /// Its class.
+    pub class: String,
+    /// One word.
+    pub label: String,
+    /// One sentence.
+    pub sentence: String,
+    /// What changed most, a line each.
+    pub changed: Vec<BannerLine>,
+    /// What changed over all load points, a line per measure.
+    pub overall: Vec<String>,
+    /// Whether to believe it.
+    pub trust: Vec<String>,
+    /// Where the server's limit is.
+    pub limits: Vec<String>,
+}
+
+/// A change told in the banner.
+#[derive(Debug, Clone, Serialize)]
+pub struct BannerLine {
+    /// The load point.
+    pub id: String,
+    /// Its page.
+    pub href: String,
+    /// Its class.
+    pub class: String,
+    /// What happened there.
+    pub text: String,
+}
+
+/// A group's card.
+#[derive(Debug, Clone, Serialize)]
+pub struct GroupCard {
+    /// Its name.
+    pub name: String,
+    /// Its page.
+    pub href: String,
+    /// What it holds, in words.
+    pub summary: String,
+    /// Small charts.
+    pub charts: Vec<Chart>,
+}
+
+/// Makes the view.
+#[must_use]
+pub fn view(input: &ReportInput) -> IndexView {
+    let ranked = figures::ranked_cells(input, None);
+    let reach = figures::bar_reach(ranked.iter().map(|(_, cell)| *cell));
+    let changes: Vec<ChangeRow> = ranked
+        .iter()
+        .take(CHANGE_ROWS)
+        .map(|(c, cell)| figures::change_row(input, c, cell, reach))
+        .collect();
+    let rows = || input.points.iter().flat_map(|p| figures::figure_rows(input, p));
+    let left_out = |all: usize, limit: usize, what: &str, place: &str| match all
+        .saturating_sub(limit)
+    {
+        0 => String::new(),
+        more => format!("{} of {what} are on the pages of the {place}", plural(more, "more row")),
+    };
+    let mut verdicts: Vec<String> = Vec::new();
+    for row in &changes {
+        if !verdicts.contains(&row.verdict) {
+            verdicts.push(row.verdict.clone());
+        }
+    }
+    IndexView {
+        banner: banner(input, &ranked),
+        identity: identity(input),
+        facts: facts(input),
+        findings: figures::findings(&input.all_findings()),
+        groups: cards(input),
+        changes_left_out: left_out(ranked.len(), CHANGE_ROWS, "least interest", "load points"),
+        changes,
+        verdicts,
+        several: input.sides.len() > 1,
+        heads: figures::heads(),
+        figures: rows().take(FIGURE_ROWS).collect(),
+        figures_left_out: left_out(rows().count(), FIGURE_ROWS, "the plan", "groups"),
+        comparison_href: (input.sides.len() > 1).then(|| "comparison.html".to_owned()),
+        glossary: figures::glossary(),
+    }
+}
+
+/// The banner of a report.
+#[must_use]
+pub fn banner(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Banner {
+    let outcome = Outcome::of(input);
+    Banner {
+        class: outcome.class().to_owned(),
+        label: outcome.label().to_owned(),
+        sentence: headline(input),
+        changed: told(input, ranked),
+        overall: overall(input),
+        trust: trust(input),
+        limits: limits(input),
+    }
+}
+
+/// The first sentence of every report.
+#[must_use]
+pub fn headline(input: &ReportInput) -> String {
+    let points = input.points.iter().filter(|p| p.phase == Phase::Load).count();
+    if Outcome::of(input) == Outcome::Failed {
+        let all = units::count(super::requests(input).1);
+        return format!("every measured request failed ({all}): no latency can be given");
+    }
+    if input.comparisons.is_empty() {
+        return format!("{}; no baseline to compare with", plural(points, "load point"));
+    }
+    let cells = || input.comparisons.iter().flat_map(|c| &c.cells).filter(|c| c.gated);
+    let count = |verdict: Verdict| cells().filter(|c| c.verdict == verdict).count();
+    let told = [
+        Verdict::Regressed,
+        Verdict::Invalid,
+        Verdict::Incomparable,
+        Verdict::Improved,
+        Verdict::Inconclusive,
+        Verdict::Saturated,
+        Verdict::WithinNoise,
+        Verdict::Unchanged,
+        Verdict::New,
+        Verdict::Removed,
+    ];
+    let parts = told.into_iter().map(|v| (count(v), v)).filter(|(n, _)| *n > 0);
+    let parts: Vec<String> = parts.map(|(n, v)| format!("{n} {}", verdict_label(v))).collect();
+    let total = cells().count();
+    if parts.is_empty() {
+        return format!("nothing gated among {}", plural(points, "load point"));
+    }
+    format!("of {}: {}", plural(total, "gated number"), parts.join(", "))
+}
+
+/// What changed, a line per load point: its worst number, and how many more changed with it.
+fn told(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Vec<BannerLine> {
+    let mut lines: Vec<(&Comparison, &Cell, usize)> = Vec::new();
+    for (comparison, cell) in ranked.iter().filter(|(_, c)| c.gated && is_told(c.verdict)) {
+        let room = lines.len() < TOLD;
+        let known = lines.iter_mut().find(|(c, first, _)| {
+            first.point == cell.point
+                && super::verdict_class(first.verdict) == super::verdict_class(cell.verdict)
+                && c.new_label == comparison.new_label
+        });
+        match known {
+            Some((_, _, more)) => *more += 1,
+            None if room => lines.push((comparison, cell, 0)),
+            None => {}
+        }
+    }
+    let line = |(comparison, cell, more): (&Comparison, &Cell, usize)| {
+        let point = input.points.iter().find(|p| p.id == cell.point);
+        let several = input.comparisons.len() > 1;
+        let side = if several { format!("{}: ", comparison.new_label) } else { String::new() };
+        let more = match more {
+            0 => String::new(),
+            n => format!(", and {}", plural(n, "other number")),
+        };
+        BannerLine {
+            id: super::shorten(&cell.point, ID_LIMIT),
+            href: point.map(figures::point_href).unwrap_or_default(),
+            class: super::verdict_class(cell.verdict).to_owned(),
+            text: format!("{side}{}{more}", super::change_sentence(cell)),
+        }
+    };
+    lines.into_iter().map(line).collect()
+}
+
+/// The mean over load points, per measure.
+#[must_use]
+pub fn overall(input: &ReportInput) -> Vec<String> {
+    let several = input.comparisons.len() > 1;
+    let line = |c: &Comparison, suite: &SuiteResult| {
+        let whose = if several { format!("{}: ", c.new_label) } else { String::new() };
+        format!(
+            "{whose}{} {} {}: {}",
+            suite.measure.label(),
+            super::change(suite.measure, suite.change),
+            super::change_interval(suite.interval),
+            verdict_label(suite.verdict)
+        )
+    };
+    let all = input.comparisons.iter().flat_map(|c| c.suite.iter().map(move |s| (c, s)));
+    all.filter(|(_, s)| s.change.is_some()).take(OVERALL_TOLD).map(|(c, s)| line(c, s)).collect()
+}
+
+fn is_told(verdict: Verdict) -> bool {
+    matches!(
+        verdict,
+        Verdict::Regressed | Verdict::Improved | Verdict::Invalid | Verdict::Incomparable
+    )
+}
+
+/// Whether to believe it: mode, restarts, advice, findings.
+#[must_use]
+pub fn trust(input: &ReportInput) -> Vec<String> {
+    let mut lines = Vec::new();
+    for comparison in &input.comparisons {
+        let name = if input.comparisons.len() > 1 {
+            format!("{}: ", comparison.new_label)
+        } else {
+            String::new()
+        };
+        let blocks = plural(comparison.blocks as usize, "restart");
+        let each = if comparison.blocks > 0 { format!("; {blocks} a side") } else { String::new() };
+        lines.push(format!("{name}{}{each}", mode_sentence(comparison.mode)));
+        let more = comparison.advice.iter().chain(comparison.gate.reasons.iter().take(3));
+        for line in more {
+            if !lines.contains(line) {
+                lines.push(line.clone());
+            }
+        }
+    }
+    if input.comparisons.is_empty() {
+        let starts = input.run().map_or(0, |r| r.starts.len());
+        lines.push(format!("{} of the server", plural(starts, "start")));
+    }
+    let (completed, failed) = super::requests(input);
+    let all = units::count(completed + failed);
+    lines.push(match failed {
+        0 => format!("{all} measured requests, none failed"),
+        n => format!("{all} measured requests, {} failed", units::count(n)),
+    });
+    let findings = input.all_findings();
+    let grave = findings.iter().filter(|f| f.severity > Severity::Note).count();
+    lines.push(match grave {
+        0 => "nothing found that limits trust".to_owned(),
+        n => format!("{} below", plural(n, "finding that limits trust").replace("trusts", "trust")),
+    });
+    lines
+}
+
+/// Where the limit is: the peaks, knee and crossover, what saturated.
+#[must_use]
+pub fn limits(input: &ReportInput) -> Vec<String> {
+    let subject = input.subject();
+    let mut lines = Vec::new();
+    for (name, measure) in [("output", Measure::THROUGHPUT), ("requests", Measure::QPS)] {
+        if let Some((text, at)) = super::compare::peak(input, subject, measure) {
+            lines.push(format!("most {name}: {text} at {}", super::shorten(&at, ID_LIMIT)));
+        }
+    }
+    let mine: Vec<_> = input.knees.iter().filter(|k| k.side == subject).collect();
+    for knee in mine.iter().take(3) {
+        let whose = if mine.len() > 1 {
+            format!("{}: ", super::shorten(&knee.scenario, ID_LIMIT))
+        } else {
+            String::new()
+        };
+        lines.push(format!("{whose}knee {}", knee.knee.state));
+        lines.push(format!("{whose}crossover {}", knee.crossover.state));
+    }
+    if mine.len() > 3 {
+        lines.push(format!("{} more scenarios on their groups' pages", mine.len() - 3));
+    }
+    let status = |p: &crate::report::PointInput| {
+        p.side(subject).map(|s| figures::status_words(p.phase, s.status))
+    };
+    let beyond: Vec<&str> = input
+        .points
+        .iter()
+        .filter(|p| matches!(status(p), Some("saturated" | "overloaded")))
+        .map(|p| p.id.as_str())
+        .collect();
+    match beyond.as_slice() {
+        [] => {}
+        [one] => lines.push(format!("beyond capacity: {}", super::shorten(one, ID_LIMIT))),
+        [first, rest @ ..] => {
+            let first = super::shorten(first, ID_LIMIT);
+            lines.push(format!("beyond capacity: {first} and {} more", rest.len()));
+        }
+    }
+    lines
+}
+
+/// What identifies the run, the most telling first.
+#[must_use]
+pub fn identity(input: &ReportInput) -> Vec<Entry> {
+    let Some(run) = input.run() else { return Vec::new() };
+    let mut entries = Vec::new();
+    let mut add = |word: &str, meaning: String| {
+        if !meaning.is_empty() {
+            entries.push(Entry { word: word.to_owned(), meaning });
+        }
+    };
+    let servers: Vec<(&str, String)> =
+        input.sides.iter().map(|side| (side.name.as_str(), server_words(side))).collect();
+    match servers.split_first() {
+        Some(((_, first), rest)) if rest.iter().all(|(_, words)| words == first) => {
+            add("server", first.clone());
+        }
+        _ => servers.into_iter().for_each(|(name, words)| add(name, words)),
+    }
+    for row in super::compare::differing(input).into_iter().take(DIFFERING_TOLD) {
+        let values = input.sides.iter().zip(&row.values);
+        let values: Vec<String> = values.map(|(s, v)| format!("{} {v}", s.name)).collect();
+        add(&format!("{} differs", row.name), values.join(" · "));
+    }
+    for (name, value) in &run.environment {
+        let lower = name.to_lowercase();
+        if lower.contains("gpu") || lower.contains("git") || lower.contains("revision") {
+            add(name, value.clone());
+        }
+    }
+    if input.sides.len() == 1 {
+        for (name, value) in &run.metadata {
+            add(name, value.clone());
+        }
+    }
+    add("run", run_words(run));
+    add("command", run.command_line.join(" "));
+    entries
+}
+
+/// Engine, model and URL of a side's server.
+fn server_words(side: &SideInput) -> String {
+    let server = side.runs.last().and_then(|r| r.sides.get(&side.side));
+    let Some(server) = server else { return String::new() };
+    let engine = [server.engine.clone(), server.engine_version.clone()];
+    let engine: Vec<String> = engine.into_iter().flatten().collect();
+    let parts = [engine.join(" "), server.model.clone(), server.url.clone()];
+    let parts: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).collect();
+    parts.join(" · ")
+}
+
+fn run_words(run: &StoredRun) -> String {
+    let started = run.started_at.strftime("%Y-%m-%d %H:%M UTC");
+    let took = run.ended_at.map(|end| end.duration_since(run.started_at).as_secs_f64());
+    let took = took.map(|s| format!(", {}", units::duration(s))).unwrap_or_default();
+    let status = match run.status {
+        crate::record::stored::RunStatus::Complete => "",
+        crate::record::stored::RunStatus::Running => ", unfinished",
+        crate::record::stored::RunStatus::Interrupted => ", interrupted",
+        crate::record::stored::RunStatus::Failed => ", failed",
+    };
+    format!("{} · {started}{took}{status} · seed {} · {}", run.id, run.seed.0, run.tool)
+}
+
+/// Settings, environment and engine settings, for whoever wants to repeat the run.
+fn facts(input: &ReportInput) -> Vec<Entry> {
+    let Some(run) = input.run() else { return Vec::new() };
+    let mut entries: Vec<Entry> = run
+        .settings
+        .iter()
+        .chain(&run.environment)
+        .map(|(word, meaning)| Entry { word: word.clone(), meaning: meaning.clone() })
+        .collect();
+    for (side, server) in &run.sides {
+        let named = server.engine_settings.iter();
+        let command = server.command.iter().map(|c| ("command", c));
+        let whose = match side {
+            crate::plan::Side::Base => "base",
+            crate::plan::Side::New => "server",
+        };
+        let all = command.chain(named.map(|(k, v)| (k.as_str(), v)));
+        entries.extend(all.map(|(word, meaning)| Entry {
+            word: format!("{whose}: {word}"),
+            meaning: meaning.clone(),
+        }));
+    }
+    entries.push(Entry { word: "workload".into(), meaning: run.workload_hash.clone() });
+    entries.push(Entry { word: "definitions".into(), meaning: run.definitions.clone() });
+    entries
+}
+
+fn cards(input: &ReportInput) -> Vec<GroupCard> {
+    let groups = input.groups();
+    let with_charts = groups.len() <= CARDS_WITH_CHARTS;
+    let card = |name: &&str| {
+        let points = input.points.iter().filter(|p| p.point.group == *name);
+        let loads = points.filter(|p| p.phase == Phase::Load).count();
+        let scenarios = super::group::scenarios(input, name);
+        let shown = match scenarios.as_slice() {
+            [first, _, ..] if with_charts => {
+                format!("; shown: {}", super::shorten(first, ID_LIMIT))
+            }
+            _ => String::new(),
+        };
+        let summary = match loads {
+            0 => "what the multiples are relative to".to_owned(),
+            n => format!(
+                "{}, {}{shown}",
+                plural(scenarios.len(), "scenario"),
+                plural(n, "load point")
+            ),
+        };
+        GroupCard {
+            name: (*name).to_owned(),
+            href: figures::group_href(name),
+            summary,
+            charts: if with_charts && loads > 0 {
+                super::group::card_charts(input, name)
+            } else {
+                Vec::new()
+            },
+        }
+    };
+    groups.iter().map(card).collect()
+}

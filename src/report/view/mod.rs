@@ -1,0 +1,457 @@
+//! View models: strings and numbers ready to print; templates and charts compute nothing.
+
+pub mod compare;
+pub mod figures;
+pub mod group;
+pub mod index;
+pub mod point;
+
+use serde::Serialize;
+
+use super::ReportInput;
+use crate::compare::{Cell, Mode, Verdict};
+use crate::metric::{Better, Measure, Metric};
+use crate::record::Severity;
+use crate::scenario::{Length, Load, LoadPoint};
+use crate::units;
+
+/// The numbers of the tables, in their order.
+pub const COLUMNS: [Measure; 9] = [
+    Measure::QPS,
+    Measure::THROUGHPUT,
+    Measure::TTFT_P50,
+    Measure::TTFT_P99,
+    Measure::TPOT_MEAN,
+    Measure::ITL_P50,
+    Measure::ITL_P99,
+    Measure::E2EL_MEAN,
+    Measure::ERROR_RATE,
+];
+
+/// What a report says in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Nothing to compare with.
+    Measured,
+    /// Nothing to compare with, and no request completed.
+    Failed,
+    /// A gated cell got worse, or a requirement was missed.
+    Regressed,
+    /// A gated cell says nothing, because the client or the load could have moved it.
+    Invalid,
+    /// Something got better and nothing worse.
+    Improved,
+    /// Shown to be as before.
+    Unchanged,
+    /// Nothing changed that the data can tell; of some numbers they cannot.
+    NoChangeFound,
+    /// Not enough data to say.
+    Inconclusive,
+}
+
+impl Outcome {
+    /// The outcome over all comparisons: the gate's word first (1 and 4), then the best claim of
+    /// the gated cells.
+    #[must_use]
+    pub fn of(input: &ReportInput) -> Self {
+        if input.comparisons.is_empty() {
+            let (completed, failed) = requests(input);
+            return if completed == 0 && failed > 0 { Self::Failed } else { Self::Measured };
+        }
+        let codes = || input.comparisons.iter().map(|c| c.gate.exit_code);
+        let cells = input.comparisons.iter().flat_map(|c| &c.cells).filter(|c| c.gated);
+        let any = |verdicts: &[Verdict]| cells.clone().any(|c| verdicts.contains(&c.verdict));
+        if codes().any(|code| code == 1) || any(&[Verdict::Regressed]) {
+            Self::Regressed
+        } else if codes().any(|code| code == 4) || any(&[Verdict::Invalid, Verdict::Incomparable]) {
+            Self::Invalid
+        } else if any(&[Verdict::Improved]) {
+            Self::Improved
+        } else if !any(&[Verdict::Unchanged, Verdict::WithinNoise]) {
+            Self::Inconclusive
+        } else if any(&[Verdict::Inconclusive]) {
+            Self::NoChangeFound
+        } else {
+            Self::Unchanged
+        }
+    }
+
+    /// The word for the banner.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Measured => "Measured",
+            Self::Failed => "Nothing completed",
+            Self::Regressed => "Regressed",
+            Self::Invalid => "Not valid",
+            Self::Improved => "Improved",
+            Self::Unchanged => "Unchanged",
+            Self::NoChangeFound => "No change found",
+            Self::Inconclusive => "Not enough data",
+        }
+    }
+
+    /// The class in the style sheet.
+    #[must_use]
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::Measured => "neutral",
+            Self::Regressed | Self::Failed => "bad",
+            Self::Invalid => "warn",
+            Self::Improved => "good",
+            Self::Unchanged | Self::NoChangeFound => "calm",
+            Self::Inconclusive => "unsure",
+        }
+    }
+}
+
+/// Measured requests of the reported side: completed, and failed.
+#[must_use]
+pub fn requests(input: &ReportInput) -> (u64, u64) {
+    let sides = input.points.iter().filter_map(|p| p.side(input.subject()));
+    sides.fold((0, 0), |(completed, failed), side| {
+        (completed + side.summary.completed, failed + side.summary.failed)
+    })
+}
+
+/// The stored name of a verdict.
+#[must_use]
+pub fn verdict_key(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Improved => "improved",
+        Verdict::Regressed => "regressed",
+        Verdict::Unchanged => "unchanged",
+        Verdict::WithinNoise => "within_noise",
+        Verdict::Inconclusive => "inconclusive",
+        Verdict::Saturated => "saturated",
+        Verdict::Incomparable => "incomparable",
+        Verdict::Invalid => "invalid",
+        Verdict::New => "new",
+        Verdict::Removed => "removed",
+    }
+}
+
+/// A verdict in words.
+#[must_use]
+pub fn verdict_label(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::WithinNoise => "within noise",
+        other => verdict_key(other),
+    }
+}
+
+/// A mark that tells verdicts apart without colour.
+#[must_use]
+pub fn verdict_mark(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Improved => "▲",
+        Verdict::Regressed => "▼",
+        Verdict::Unchanged => "=",
+        Verdict::WithinNoise => "≈",
+        Verdict::Inconclusive => "?",
+        Verdict::Saturated => "◆",
+        Verdict::Incomparable => "≠",
+        Verdict::Invalid => "!",
+        Verdict::New => "+",
+        Verdict::Removed => "−",
+    }
+}
+
+/// The class of a verdict in the style sheet.
+#[must_use]
+pub fn verdict_class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Improved => "good",
+        Verdict::Regressed => "bad",
+        Verdict::Unchanged | Verdict::WithinNoise => "calm",
+        Verdict::Invalid | Verdict::Incomparable => "warn",
+        Verdict::Inconclusive | Verdict::Saturated => "unsure",
+        Verdict::New | Verdict::Removed => "neutral",
+    }
+}
+
+/// In which order verdicts matter to a reader, the most first.
+#[must_use]
+pub fn verdict_rank(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Regressed => 0,
+        Verdict::Invalid => 1,
+        Verdict::Incomparable => 2,
+        Verdict::Improved => 3,
+        Verdict::Inconclusive => 4,
+        Verdict::Saturated => 5,
+        Verdict::WithinNoise => 6,
+        Verdict::Unchanged => 7,
+        Verdict::New => 8,
+        Verdict::Removed => 9,
+    }
+}
+
+/// A number of `measure` without its unit; `–` where undefined. Error rates in percent.
+#[must_use]
+pub fn value(measure: Measure, value: Option<f64>) -> String {
+    match (measure.metric, value) {
+        (Metric::ErrorRate, Some(0.0)) => "0".into(),
+        (Metric::ErrorRate, Some(share)) => {
+            let percent = share * 100.0;
+            if percent >= 99.95 { "100".into() } else { format!("{percent:.1}") }
+        }
+        (_, value) => units::optional(value),
+    }
+}
+
+/// A number of `measure` with its unit.
+#[must_use]
+pub fn value_unit(measure: Measure, number: Option<f64>) -> String {
+    let text = value(measure, number);
+    if text == "–" { text } else { format!("{text} {}", measure.metric.unit()) }
+}
+
+/// A change in the measure's own direction: percent, or percentage points for error rates.
+#[must_use]
+pub fn change(measure: Measure, change: Option<f64>) -> String {
+    let Some(change) = change else { return "–".into() };
+    let text = units::change(change);
+    if measure.metric == Metric::ErrorRate { text.replace('%', "pp") } else { text }
+}
+
+/// The interval of a change: `[−0.4, +4.1]`.
+#[must_use]
+pub fn change_interval(interval: Option<(f64, f64)>) -> String {
+    let Some((low, high)) = interval else { return String::new() };
+    let bare = |x: f64| units::change(x).trim_end_matches(" %").to_owned();
+    format!("[{}, {}]", bare(low), bare(high))
+}
+
+/// An interval of values: `[12.1, 13.0]`.
+#[must_use]
+pub fn value_interval(measure: Measure, interval: Option<&(f64, f64)>) -> String {
+    let Some((low, high)) = interval else { return String::new() };
+    format!("[{}, {}]", value(measure, Some(*low)), value(measure, Some(*high)))
+}
+
+/// A change in words, the change first: `TPOT mean +4.1 % [+2.9, +5.3] (8.29 → 8.63 ms)`.
+#[must_use]
+pub fn change_sentence(cell: &Cell) -> String {
+    let values =
+        format!("{} → {}", value(cell.measure, cell.base), value_unit(cell.measure, cell.new));
+    let change = match cell.change {
+        Some(_) => {
+            format!("{} {}", change(cell.measure, cell.change), change_interval(cell.interval))
+        }
+        None => verdict_label(cell.verdict).to_owned(),
+    };
+    let reason = cell.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
+    // No line break within a number and its unit.
+    let bound = format!("{} ({values})", change.trim_end()).replace(' ', "\u{a0}");
+    let bound = bound.replace("]\u{a0}(", "] (");
+    format!("{} {bound}{reason}", cell.measure.label())
+}
+
+/// One cell in a sentence: `TPOT mean 8.29 → 8.63 ms, +4.1 % [+2.9, +5.3]: regressed`.
+#[must_use]
+pub fn cell_sentence(cell: &Cell) -> String {
+    let mut text = format!(
+        "{} {} → {}",
+        cell.measure.label(),
+        value(cell.measure, cell.base),
+        value_unit(cell.measure, cell.new)
+    );
+    if cell.change.is_some() {
+        text.push_str(&format!(", {}", change(cell.measure, cell.change)));
+    }
+    if cell.interval.is_some() {
+        text.push_str(&format!(" {}", change_interval(cell.interval)));
+    }
+    text.push_str(&format!(": {}", verdict_label(cell.verdict)));
+    if let Some(why) = cell_note(cell) {
+        text.push_str(&format!(" ({why})"));
+    }
+    text
+}
+
+/// Why a cell says what it says, where that is not in its numbers.
+#[must_use]
+pub fn cell_note(cell: &Cell) -> Option<String> {
+    if let Some(reason) = &cell.reason {
+        return Some(reason.clone());
+    }
+    match (cell.verdict, cell.blocks_needed) {
+        (Verdict::Inconclusive, Some(blocks)) => {
+            Some(format!("needs about {blocks} restarts a side"))
+        }
+        _ => None,
+    }
+}
+
+/// What a mode may claim, in a sentence.
+#[must_use]
+pub fn mode_sentence(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Interleaved => {
+            "both sides restarted in turn and measured side by side, same requests"
+        }
+        Mode::Saved => "fresh restarts against the restarts of a saved baseline",
+        Mode::History => "new restarts against a baseline gathered over time",
+        Mode::Routes => "two routes to one running engine, rounds in turn",
+        Mode::SingleStart => {
+            "one restart against one: advice only, since a change cannot be told from a restart"
+        }
+    }
+}
+
+/// Whether a change is for the better; none where it is nothing.
+#[must_use]
+pub fn is_better(measure: Measure, change: f64) -> Option<bool> {
+    if change == 0.0 || !change.is_finite() {
+        return None;
+    }
+    Some((change > 0.0) == (measure.metric.better() == Better::Higher))
+}
+
+/// The class of a finding in the style sheet.
+#[must_use]
+pub fn severity_class(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Note => "neutral",
+        Severity::Warning => "warn",
+        Severity::Invalid | Severity::Fatal => "bad",
+    }
+}
+
+/// A finding's weight in words.
+#[must_use]
+pub fn severity_label(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Note => "note",
+        Severity::Warning => "warning",
+        Severity::Invalid => "invalid",
+        Severity::Fatal => "fatal",
+    }
+}
+
+/// A load in words: `64 in flight`, `20 req/s`.
+#[must_use]
+pub fn load_words(load: Load) -> String {
+    match load {
+        Load::Concurrency(n) => format!("{n} in flight"),
+        Load::RequestRate(rate) => {
+            let mut text = format!("{} req/s", rate.per_s);
+            if (rate.burstiness - 1.0).abs() > f64::EPSILON {
+                text.push_str(&format!(", burstiness {}", rate.burstiness));
+            }
+            if let Some(cap) = rate.max_concurrency {
+                text.push_str(&format!(", at most {cap} in flight"));
+            }
+            text
+        }
+    }
+}
+
+/// A load as a number for an axis: requests in flight, or requests per second.
+#[must_use]
+pub fn load_number(load: Load) -> f64 {
+    match load {
+        Load::Concurrency(n) => f64::from(n),
+        Load::RequestRate(rate) => rate.per_s,
+    }
+}
+
+/// A length in words.
+#[must_use]
+pub fn length_words(length: &Length) -> String {
+    match length {
+        Length::Fixed(n) => n.to_string(),
+        Length::Range { min, max } => format!("{min}–{max}"),
+        Length::Normal { mean, cv } => format!("about {mean} (cv {cv})"),
+        Length::LogNormal { median, sigma } => format!("log-normal {median} (σ {sigma})"),
+        Length::Mix(parts) => format!("a mix of {}", parts.len()),
+        Length::OfPrompt => "as the file's prompts".to_owned(),
+    }
+}
+
+/// What a load point does, in words: `512 in, 128 out, 64 in flight`.
+#[must_use]
+pub fn point_words(point: &LoadPoint) -> String {
+    format!(
+        "{} tokens in, {} out, {}",
+        length_words(&point.input),
+        length_words(&point.output),
+        load_words(point.load)
+    )
+}
+
+/// A name as a file name: safe letters only, at most 80 bytes, different for different names.
+#[must_use]
+pub fn slug(name: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let plain: String = name.chars().map(|c| if safe(c) { c } else { '-' }).take(60).collect();
+    // Names that the report's own files have, and endings that only they may have.
+    let file = [".html", ".md", ".json", ".xml", ".csv"].iter().any(|end| plain.ends_with(end));
+    let reserved = plain.is_empty() || plain.starts_with('.') || plain == "index" || file;
+    if plain == name && !reserved {
+        plain
+    } else {
+        format!("{}-{:08x}", plain.trim_start_matches('.'), crate::rng::Seed(0).named(name).0 >> 32)
+    }
+}
+
+/// `text` cut to `width` characters, its middle left out.
+#[must_use]
+pub fn shorten(text: &str, width: usize) -> String {
+    let count = text.chars().count();
+    if count <= width {
+        return text.to_owned();
+    }
+    let keep = width.saturating_sub(1);
+    let head: String = text.chars().take(keep / 2).collect();
+    let tail: String = text.chars().skip(count - (keep - keep / 2)).collect();
+    format!("{head}…{tail}")
+}
+
+/// `1 load point`, `3 load points`.
+#[must_use]
+pub fn plural(count: usize, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slugs_are_safe_and_different() {
+        assert_eq!(slug("chat-1.5"), "chat-1.5");
+        for bad in [
+            "",
+            "..",
+            "../x",
+            "a/b",
+            "índice",
+            "<script>",
+            "index",
+            "report.json",
+            &"x".repeat(200),
+        ] {
+            let slug = slug(bad);
+            assert!(slug.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)), "{slug}");
+            assert!(!slug.starts_with('.') && slug.len() <= 80 && slug != bad, "{slug}");
+        }
+        assert_ne!(slug("a/b"), slug("a-b"));
+    }
+
+    #[test]
+    fn names_are_cut_in_the_middle() {
+        assert_eq!(shorten("chat/short/c16", 20), "chat/short/c16");
+        assert_eq!(shorten("abcdefghij", 5), "ab…ij");
+        assert_eq!(shorten("日本語のモデル名", 5), "日本…ル名");
+    }
+
+    #[test]
+    fn error_rates_are_points() {
+        assert_eq!(value_unit(Measure::ERROR_RATE, Some(0.012)), "1.2 %");
+        assert_eq!(change(Measure::ERROR_RATE, Some(0.012)), "+1.2 pp");
+        assert_eq!(change_interval(Some((-0.004, 0.041))), "[−0.4, +4.1]");
+    }
+}
