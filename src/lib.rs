@@ -31,6 +31,7 @@ pub mod summary;
 pub mod cli;
 pub mod harness;
 mod macros;
+pub mod selftest;
 // Aside: the embedded server.
 pub mod sim;
 

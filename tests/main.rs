@@ -4,6 +4,7 @@ mod architecture;
 mod declare;
 mod drive;
 mod faults;
+mod fidelity;
 mod json_schema;
 mod kept;
 mod plan;
