@@ -19,6 +19,7 @@ pub mod record;
 // Layer 4: driving and keeping.
 pub mod drive;
 pub mod environment;
+pub mod import;
 pub mod preflight;
 pub mod server;
 pub mod store;

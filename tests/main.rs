@@ -5,6 +5,7 @@ mod declare;
 mod drive;
 mod faults;
 mod fidelity;
+mod import;
 mod json_schema;
 mod kept;
 mod plan;

@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod compare;
+mod import;
 mod keep;
 mod run;
 mod simulate;
@@ -44,6 +45,8 @@ enum Command {
     Runs(keep::RunsCommand),
     /// List, show, copy, remove, export, import and accept baselines
     Baselines(keep::BaselinesCommand),
+    /// Read result files of `vllm bench serve` as a stored run
+    Import(import::ImportCommand),
     /// Serve the embedded simulator on a port
     Simulate(simulate::SimulateCommand),
 }
@@ -68,6 +71,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Report(command) => command.run(),
         Command::Runs(command) => command.run(),
         Command::Baselines(command) => command.run(),
+        Command::Import(command) => command.run(),
         Command::Simulate(command) => command.run(),
     }
 }

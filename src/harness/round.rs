@@ -1,5 +1,6 @@
 //! A round of a run: warm-up, window, record.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +58,7 @@ impl Session<'_> {
             health: outcome.health.clone(),
             telemetry: seen.telemetry,
             series: seen.series,
+            reported: BTreeMap::new(),
         };
         self.keep(round, outcome, plan)
     }

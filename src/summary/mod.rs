@@ -6,6 +6,7 @@ pub mod limit;
 pub mod measured;
 pub mod multiple;
 pub mod quantile;
+mod reported;
 pub mod samples;
 pub mod series;
 pub mod server_word;
@@ -132,27 +133,30 @@ pub fn summarise(rounds: &[RoundInput<'_>], slo: Option<Slo>) -> Summary {
     let mut rates = Rates::default();
     for input in rounds {
         count_requests(&mut summary, input.records);
-        rates.add(input, slo.as_ref());
+        if input.round.reported.is_empty() {
+            rates.add(input, slo.as_ref());
+        } else {
+            rates.add_reported(input);
+        }
     }
+    reported::fill(&mut summary, rounds);
     summary.duration_s = rates.length_s;
-    if rates.length_s > 0.0 {
-        let per_second = |sum: f64| Some(sum / rates.length_s);
-        summary.request_throughput = per_second(rates.completions);
-        summary.output_throughput = per_second(rates.output_tokens);
-        summary.total_token_throughput = per_second(rates.output_tokens + rates.input_tokens);
-        summary.goodput = slo.and_then(|_| per_second(rates.good));
-        summary.concurrency_mean = per_second(rates.in_flight_s);
-    }
+    let per_second = |sum: f64| Some(sum / rates.length_s).filter(|rate| rate.is_finite());
+    summary.request_throughput = per_second(rates.completions);
+    summary.output_throughput = per_second(rates.output_tokens);
+    summary.total_token_throughput = per_second(rates.tokens);
+    summary.goodput = per_second(rates.good);
+    summary.concurrency_mean = per_second(rates.in_flight_s);
     summary
 }
 
-/// Sums over the windows of several rounds.
+/// Sums over the windows of several rounds; not a number where one of the rounds cannot tell.
 #[derive(Debug, Default)]
 struct Rates {
     length_s: f64,
     completions: f64,
     good: f64,
-    input_tokens: f64,
+    tokens: f64,
     output_tokens: f64,
     in_flight_s: f64,
 }
@@ -161,22 +165,41 @@ impl Rates {
     fn add(&mut self, input: &RoundInput<'_>, slo: Option<&Slo>) {
         let window = Window::of(input.round);
         self.length_s += ns_to_s(window.length_ns());
+        if slo.is_none() {
+            self.good = f64::NAN;
+        }
         for record in input.records {
             // What a failed request had brought is of no use to its sender. One that we cancelled after
             // the window was served as well as any other inside it.
             if record.outcome != Outcome::Failed {
                 self.output_tokens += f64::from(record.window_tokens);
+                self.tokens += f64::from(record.window_tokens);
             }
             self.in_flight_s += ns_to_s(window.in_flight_ns(record));
             if record.outcome != Outcome::Completed || !window.ended_inside(record) {
                 continue;
             }
             self.completions += 1.0;
-            self.input_tokens += f64::from(input_tokens(record));
+            self.tokens += f64::from(input_tokens(record));
             if slo.is_some_and(|slo| goodput::meets(record, slo)) {
                 self.good += 1.0;
             }
         }
+    }
+
+    /// A round of another tool: its rates are its own word, by its own definition.
+    fn add_reported(&mut self, input: &RoundInput<'_>) {
+        let window = Window::of(input.round);
+        let length_s = ns_to_s(window.length_ns());
+        let sum = |metric: Metric| {
+            input.round.reported.get(metric.name()).map_or(f64::NAN, |rate| rate * length_s)
+        };
+        self.length_s += length_s;
+        self.completions += sum(Metric::RequestThroughput);
+        self.output_tokens += sum(Metric::OutputThroughput);
+        self.tokens += sum(Metric::TotalTokenThroughput);
+        self.good += sum(Metric::Goodput);
+        self.in_flight_s += reported::in_flight_s(input);
     }
 }
 
