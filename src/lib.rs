@@ -32,6 +32,7 @@ pub mod summary;
 pub mod cli;
 pub mod harness;
 mod macros;
+pub mod selftest;
 // Aside: the embedded server.
 pub mod sim;
 

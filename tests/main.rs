@@ -3,6 +3,8 @@
 mod architecture;
 mod declare;
 mod drive;
+mod faults;
+mod fidelity;
 mod import;
 mod json_schema;
 mod kept;

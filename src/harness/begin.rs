@@ -10,7 +10,7 @@ use crate::environment;
 use crate::error::Result;
 use crate::plan::{Phase, Plan, Side};
 use crate::preflight::{self, Demands};
-use crate::record::StoredRun;
+use crate::record::{Severity, StoredRun};
 use crate::record::stored::{DEFINITIONS, RunStatus, SCHEMA, StoredPoint, StoredSide};
 use crate::report::progress::{Event, Reporter};
 use crate::report::terminal;
@@ -130,7 +130,8 @@ pub(super) async fn preflight(
         let client = side::client(&started.url, settings, execute::SPARE_CONNECTIONS)?;
         let report = preflight::run(&client, clock, settings, Demands::of(&plan.points)).await;
         server.finish().await?;
-        for finding in &report.findings {
+        // What ends the checks is told once, as their error.
+        for finding in report.findings.iter().filter(|f| f.severity != Severity::Fatal) {
             reporter.event(&Event::Finding(finding))?;
         }
         if let Some(error) = report.fatal() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::health::Notes;
 use super::measure;
 use super::prompts::PromptFiles;
 use super::side::SideServer;
@@ -43,6 +44,8 @@ pub(super) struct Session<'a> {
     pub(super) files: PromptFiles,
     pub(super) writer: RunWriter,
     pub(super) sides: BTreeMap<Side, Bench>,
+    /// What the rounds told of the client and the load.
+    pub(super) notes: Notes,
 }
 
 /// One side: its server, what preflight found, and the wire of the present start.
@@ -74,13 +77,15 @@ impl<'a> Session<'a> {
             run.sides.entry(side).or_default().label = server.label();
             sides.insert(side, Bench { server, preflight: None, wire: None, failed_starts: 0 });
         }
-        Ok(Self { settings, plan, run, clock, interrupt, reporter, files, writer, sides })
+        let notes = Notes::new();
+        Ok(Self { settings, plan, run, clock, interrupt, reporter, files, writer, sides, notes })
     }
 
     /// Runs the plan to its end, to an interruption or to a fault. What was measured is stored
     /// whichever it is.
     pub(super) async fn execute(&mut self) -> Result<()> {
         let result = self.visits().await;
+        self.tell_health()?;
         for (_, bench) in std::mem::take(&mut self.sides) {
             if let Err(error) = bench.server.finish().await {
                 let text = format!("the server could not be stopped: {error}");

@@ -3,6 +3,7 @@
 mod begin;
 mod conclude;
 mod execute;
+mod health;
 mod measure;
 mod prompts;
 mod round;

@@ -10,6 +10,7 @@
 //!     <group>/<scenario>/<load-point>/itl.hist        two lines a round: ITL and ICL
 //!   baselines/<name>.json                             the runs it points at, and its history
 //!   report/                                           rebuilt from runs at any time
+//!   selftest.json                                     what this machine measures truly, the latest
 //!   .lock                                             held while a baseline or the list of runs changes
 //! ```
 //!
@@ -110,6 +111,12 @@ impl Layout {
     #[must_use]
     pub fn report(&self) -> PathBuf {
         self.root.join("report")
+    }
+
+    /// The latest self-test of this machine.
+    #[must_use]
+    pub fn selftest(&self) -> PathBuf {
+        self.root.join("selftest.json")
     }
 
     pub(super) fn lock(&self) -> PathBuf {

@@ -2,13 +2,16 @@
 
 pub mod goodput;
 pub mod health;
+pub mod limit;
 pub mod measured;
 pub mod multiple;
 pub mod quantile;
 mod reported;
 pub mod samples;
 pub mod series;
+pub mod server_word;
 pub mod steady;
+pub mod tokens;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +22,7 @@ use crate::plan::Side;
 use crate::record::request::Part;
 use crate::record::{GapHistogram, Outcome, RequestRecord, StoredRound};
 use crate::scenario::Slo;
-use crate::transport::FailureKind;
+use crate::transport::{FailureKind, TokenSource};
 use crate::units::ns_to_s;
 
 pub use health::Window;
@@ -91,6 +94,9 @@ pub struct Summary {
     pub duration_s: f64,
     /// Measured requests whose TPOT is undefined.
     pub tpot_undefined: u64,
+    /// Measured requests that completed, by who counted their tokens.
+    #[serde(default)]
+    pub token_sources: BTreeMap<TokenSource, u64>,
 }
 
 impl Summary {
@@ -163,8 +169,12 @@ impl Rates {
             self.good = f64::NAN;
         }
         for record in input.records {
-            self.output_tokens += f64::from(record.window_tokens);
-            self.tokens += f64::from(record.window_tokens);
+            // What a failed request had brought is of no use to its sender. One that we cancelled after
+            // the window was served as well as any other inside it.
+            if record.outcome != Outcome::Failed {
+                self.output_tokens += f64::from(record.window_tokens);
+                self.tokens += f64::from(record.window_tokens);
+            }
             self.in_flight_s += ns_to_s(window.in_flight_ns(record));
             if record.outcome != Outcome::Completed || !window.ended_inside(record) {
                 continue;
@@ -205,6 +215,9 @@ fn count_requests(summary: &mut Summary, records: &[RequestRecord]) {
                 summary.input_tokens += u64::from(input_tokens(record));
                 summary.output_tokens += u64::from(record.output_tokens.unwrap_or(0));
                 summary.tpot_undefined += u64::from(record.tpot_ms().is_none());
+                if let Some(source) = record.token_source {
+                    *summary.token_sources.entry(source).or_default() += 1;
+                }
             }
             Outcome::Failed => {
                 summary.failed += 1;
