@@ -284,7 +284,7 @@ fn run_looks(world: &World, at: &[u32], effect: Effect, reports: u32, seed: Seed
         let cells = world.report(starts, effect, seed.nth(report.into()));
         for blocks in at {
             let decision = decide(&first_blocks(&cells, *blocks as usize), &options);
-            if looks.after(*blocks, &decision) == Step::Stop {
+            if looks.after(*blocks, decision.changed()) == Step::Stop {
                 changed += u32::from(decision.changed());
                 blocks_taken += blocks;
                 break;
