@@ -215,6 +215,8 @@ pub struct Settings {
     pub judge: JudgeSettings,
     /// Where runs, baselines and reports live.
     pub output_dir: PathBuf,
+    /// The id of a run to take up where it was interrupted.
+    pub resume: Option<String>,
     /// The run's name, for its folder; none: the plan's hash.
     pub name: Option<String>,
 }
@@ -314,6 +316,7 @@ impl Settings {
             baseline: BaselineChoice::default(),
             judge: JudgeSettings::default(),
             output_dir: PathBuf::from("target-reports"),
+            resume: None,
             name: None,
         }
     }

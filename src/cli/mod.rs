@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod calibrate;
 mod compare;
 mod keep;
 mod run;
@@ -44,6 +45,8 @@ enum Command {
     Runs(keep::RunsCommand),
     /// List, show, copy, remove, export, import and accept baselines
     Baselines(keep::BaselinesCommand),
+    /// Measure the server against itself: how noisy it is, what a gate can find, what it costs
+    Calibrate(Box<run::RunCommand>),
     /// Serve the embedded simulator on a port
     Simulate(simulate::SimulateCommand),
 }
@@ -68,6 +71,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Report(command) => command.run(),
         Command::Runs(command) => command.run(),
         Command::Baselines(command) => command.run(),
+        Command::Calibrate(command) => command.calibrate(),
         Command::Simulate(command) => command.run(),
     }
 }

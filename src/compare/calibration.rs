@@ -7,6 +7,7 @@ use crate::metric::Measure;
 use crate::scenario::LoadPoint;
 use crate::stats::moments::{mean, sd};
 use crate::stats::planning::{Plan, detectable_effect};
+use crate::units;
 
 /// Calibrations closer together than this share a day: a night's work that crosses midnight is one.
 const DAY_APART_S: i64 = 6 * 3600;
@@ -165,4 +166,37 @@ pub fn days_of(mut seconds: Vec<i64>) -> usize {
     seconds.sort_unstable();
     let gaps = seconds.windows(2).filter(|pair| pair[1] - pair[0] >= DAY_APART_S).count();
     if seconds.is_empty() { 0 } else { gaps + 1 }
+}
+
+/// The changes that a plan speaks of: the first columns of the planning table, one and a half
+/// times the floor and more.
+fn spoken_effects(measure: Measure) -> [f64; 2] {
+    let floor = measure.floor();
+    [1.5 * floor, 2.5 * floor]
+}
+
+/// What a calibration says in words: how many restarts find which change, and how long they take.
+/// One line a measure, for its noisiest load point; the tests share `alpha` among all `cells`.
+#[must_use]
+pub fn sentences(time: &CalibratedTime, cells: &[CellNoise], alpha: f64) -> Vec<String> {
+    let gated = [Measure::ITL_P50, Measure::TPOT_MEAN, Measure::THROUGHPUT, Measure::TTFT_P50];
+    let tested = cells.iter().filter(|cell| gated.contains(&cell.measure)).count();
+    let noisiest = |measure: Measure| {
+        let of_measure = cells.iter().filter(move |cell| cell.measure == measure);
+        of_measure.max_by(|a, b| a.pair_sd.total_cmp(&b.pair_sd))
+    };
+    let line = |cell: &CellNoise| {
+        let parts = spoken_effects(cell.measure).map(|effect| {
+            let percent = (effect * 1e4).round() / 100.0;
+            match cell.blocks_for(effect, alpha, tested) {
+                Some(blocks) => {
+                    let takes = units::duration(f64::from(blocks) * time.block_s);
+                    format!("a {percent} % change needs {blocks} pairs of restarts, about {takes}")
+                }
+                None => format!("a {percent} % change is beyond any sensible number of restarts"),
+            }
+        });
+        format!("{} (at {}): {}", cell.measure.label(), cell.point, parts.join("; "))
+    };
+    gated.into_iter().filter_map(noisiest).map(line).collect()
 }

@@ -1,8 +1,10 @@
 //! Before the first byte: the plan is told, and the run's record is begun.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::execute;
+use super::faction::DATASET;
 use super::side::{self, SideServer};
 use crate::clock::Clock;
 use crate::environment;
@@ -67,6 +69,14 @@ pub(super) fn new_run(settings: &Settings, plan: &Plan, clock: Clock) -> StoredR
     }
 }
 
+/// Keeps the hashes of the prompt files: other prompts make a comparison incomparable.
+pub(super) fn note_datasets(run: &mut StoredRun, hashes: &BTreeMap<PathBuf, String>) {
+    let text = |(path, hash): (&PathBuf, &String)| {
+        (format!("{DATASET}{}", path.display()), hash.clone())
+    };
+    run.settings.extend(hashes.iter().map(text));
+}
+
 fn redact_argument(settings: &Settings, argument: &str) -> String {
     let plain = redact_command(argument);
     settings.api_key.as_ref().map_or_else(|| plain.clone(), |key| key.redact(&plain))
@@ -85,6 +95,9 @@ fn settings_text(settings: &Settings) -> BTreeMap<String, String> {
     let mut text = BTreeMap::new();
     let mut put = |name: &str, value: String| text.insert(name.to_owned(), value);
     put("starts", settings.starts.to_string());
+    if !settings.looks.is_empty() {
+        put("looks", settings.looks.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
+    }
     put("rounds", settings.rounds.to_string());
     put("slot_start", format!("{:?}", settings.slot_start).to_lowercase());
     put("warm_up_time_s", settings.warm_up_time.as_secs_f64().to_string());
