@@ -109,8 +109,8 @@ fn notes(
         side.points.iter().filter(|point| point.phase == Phase::Load).cloned().collect()
     };
     let (base_points, new_points) = (loads(base), loads(new));
-    let of_base = base_points.iter().flat_map(|p| values::left_out(&base.label, p, judging));
-    let of_new = new_points.iter().flat_map(|p| values::left_out(&new.label, p, judging));
+    let of_base = base_points.iter().filter_map(|p| values::left_out(&base.label, p, judging));
+    let of_new = new_points.iter().filter_map(|p| values::left_out(&new.label, p, judging));
     let of_cells = drafts.iter().filter_map(|draft| draft.note.clone());
     let mut seen = BTreeSet::new();
     of_base.chain(of_new).chain(of_cells).filter(|note| seen.insert(note.clone())).collect()

@@ -130,17 +130,20 @@ fn reason_against(
         .map(|fault| fault.finding.text)
 }
 
-/// Which starts of a load point give no figures, and why, for people.
+/// Which starts of a load point give no figures, and why the first of them: one sentence.
 pub(super) fn left_out(
     label: &str,
     point: &ContenderPoint,
     judging: &Judging<'_>,
-) -> impl Iterator<Item = String> {
-    let of_start = |start: &MeasuredStart| {
+) -> Option<String> {
+    let fault = |start: &&MeasuredStart| {
         let faults = validity::faults(start, &point.point, judging.idle_lag_ms);
-        let fault = faults.into_iter().find(|_| start.status != RoundStatus::Saturated)?;
-        let (restart, text) = (start.block + 1, fault.finding.text);
-        Some(format!("{}: restart {restart} of {label} is left out: {text}", point.id))
+        faults.into_iter().find(|_| start.status != RoundStatus::Saturated)
     };
-    point.starts.iter().filter_map(of_start).collect::<Vec<_>>().into_iter()
+    let faulty: Vec<&MeasuredStart> = point.starts.iter().filter(|s| fault(s).is_some()).collect();
+    let reason = fault(faulty.first()?)?.finding.text;
+    let numbers: Vec<String> = faulty.iter().map(|s| (s.block + 1).to_string()).collect();
+    let plural = if numbers.len() == 1 { "" } else { "s" };
+    let numbers = numbers.join(", ");
+    Some(format!("{}: restart{plural} {numbers} of {label} left out: {reason}", point.id))
 }

@@ -82,7 +82,13 @@ pub fn rebuild_report(
             factions.insert(0, Faction { name, side: Side::New, runs });
         }
     }
-    conclude(store, &factions, judge, None, Told { comparison, ..Told::default() })
+    // A run with two sides that was killed before its verdict gets one now.
+    let grounds = match &factions[..] {
+        [_, new] if comparison.is_none() => Some(Grounds::together(store, new, run.design)?),
+        _ => None,
+    };
+    let told = Told { comparison, ..Told::default() };
+    conclude(store, &factions, judge, grounds.as_ref(), told)
 }
 
 fn newest(store: &Store) -> Result<StoredRun> {
