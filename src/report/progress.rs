@@ -146,7 +146,13 @@ impl Terminal {
         }
     }
 
-    fn progress(&mut self, point: &str, stage: &str, completed: u64, planned: Option<u64>) -> Result<()> {
+    fn progress(
+        &mut self,
+        point: &str,
+        stage: &str,
+        completed: u64,
+        planned: Option<u64>,
+    ) -> Result<()> {
         let of = planned.map(|n| format!(" of {}", units::count(n))).unwrap_or_default();
         let point = terminal::plain(point);
         let text = format!("{point}: {stage}, {}{of} requests", units::count(completed));
@@ -183,7 +189,8 @@ impl Terminal {
         if let Some(bar) = &self.bar {
             bar.set_position(self.ended.min(self.rounds));
         }
-        let side = if side.is_empty() { String::new() } else { format!("  {}", terminal::plain(side)) };
+        let side =
+            if side.is_empty() { String::new() } else { format!("  {}", terminal::plain(side)) };
         let status = match status {
             "" => String::new(),
             status => format!("  {}", self.color.paint(Tone::Warn, status)),
@@ -199,7 +206,8 @@ fn bar(stream: Stream) -> ProgressBar {
     };
     let bar = ProgressBar::with_draw_target(Some(0), target);
     // The template is ours; where it did not parse, the default serves.
-    let style = ProgressStyle::with_template("{bar:24} round {pos} of {len}  {elapsed}  {wide_msg}");
+    let style =
+        ProgressStyle::with_template("{bar:24} round {pos} of {len}  {elapsed}  {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
 }
@@ -216,8 +224,13 @@ impl Reporter for Terminal {
             }
             Event::Finding(finding) => self.finding(finding),
             Event::StartReady { side, start, starts, ready_s } => {
-                let side = if side.is_empty() { String::new() } else { format!(" of {}", terminal::plain(side)) };
-                let took = ready_s.map(|s| format!(" after {}", units::duration(s))).unwrap_or_default();
+                let side = if side.is_empty() {
+                    String::new()
+                } else {
+                    format!(" of {}", terminal::plain(side))
+                };
+                let took =
+                    ready_s.map(|s| format!(" after {}", units::duration(s))).unwrap_or_default();
                 self.line(&format!("server ready{took}: start {start} of {starts}{side}"))
             }
             Event::RoundProgress { point, stage, completed, planned } => {
