@@ -243,7 +243,7 @@ pub struct Skip {
     pub reference: bool,
 }
 
-/// How a comparison is judged (STATISTICS.md, D.4 to D.7).
+/// How a comparison is judged (docs/statistics.md, sections 3 and 4).
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeSettings {
     /// Family-wise level of the cells after Holm.

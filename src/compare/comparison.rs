@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Verdict;
 use crate::metric::Measure;
 
-/// How a comparison came about, and so what it may claim (docs/statistics.md, "What may be said").
+/// How a comparison came about, and so what it may claim (docs/statistics.md, section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {

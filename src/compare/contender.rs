@@ -134,7 +134,7 @@ pub fn incomparable_point(
         #[allow(clippy::cast_precision_loss)]
         (requests > 0 && total > 0).then(|| total as f64 / requests as f64)
     };
-    // D.8: totals that differ by more than 0.5 % make throughput and E2E incomparable.
+    // docs/statistics.md, section 2: totals that differ by more than 0.5 % make throughput and E2E incomparable.
     for (what, tokens) in [
         (
             "prompt tokens",

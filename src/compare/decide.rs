@@ -61,7 +61,7 @@ pub enum Trim {
     Fixed(usize),
 }
 
-/// How to decide. The defaults are those whose false alarms were counted (STATISTICS C.5).
+/// How to decide. The defaults are those whose false alarms were counted (docs/statistics.md, section 9).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// Family-wise error over the gated cells, and over the deviations.

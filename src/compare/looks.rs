@@ -9,7 +9,7 @@ const MAX_LOOKS: usize = 10;
 
 /// The numbers of blocks at which the data are looked at, ascending. Every look is made at
 /// alpha / L (Bonferroni), so that all of them together keep alpha. At 5, 8 and 12 blocks an A/A
-/// run changes in 0.17 %, and 3 % everywhere is found after 8.4 blocks on average (STATISTICS C.5).
+/// run changes in 0.17 %, and 3 % everywhere is found after 8.4 blocks on average (docs/statistics.md, section 9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Looks(Vec<u32>);
 

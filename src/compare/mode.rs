@@ -1,5 +1,5 @@
-//! The mode of a comparison: what there is decides what may be said (docs/statistics.md, "What may
-//! be said").
+//! The mode of a comparison: what there is decides what may be said (docs/statistics.md,
+//! section 2).
 
 use super::Mode;
 use super::contender::Contender;

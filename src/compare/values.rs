@@ -68,8 +68,8 @@ fn valued(
     Valued { place, value }
 }
 
-/// A cell is invalid if a fifth of its starts on either side are (docs/statistics.md, "What makes a
-/// figure invalid"); fewer are left out, each with its block.
+/// A cell is invalid if a fifth of its starts on either side are (docs/statistics.md, section
+/// 5); fewer are left out, each with its block.
 fn too_many_bad(side: &[Valued]) -> Option<String> {
     let reasons: Vec<&String> =
         side.iter().filter_map(|v| v.value.as_ref().err()?.as_ref()).collect();

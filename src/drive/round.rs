@@ -32,7 +32,7 @@ const OPEN_RAMP_LEAST_S: f64 = 2.0;
 /// The longest ramp: longer answers than five minutes have not reached their height by then, which
 /// the steady-state check of the summary sees.
 const RAMP_MOST_S: f64 = 300.0;
-/// Above this share of failures, latencies are of survivors (STATISTICS D.7).
+/// Above this share of failures, latencies are of survivors (docs/statistics.md, section 4).
 const OVERLOADED: f64 = 0.05;
 
 /// Drives one round: the load ramps up, the window opens, the first N requests sent after that are

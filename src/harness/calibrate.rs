@@ -23,7 +23,7 @@ use crate::stats::moments::{mean, sd};
 use crate::store::Store;
 
 /// The fewest blocks that tell a spread: with eight it is known to about a quarter
-/// (docs/statistics.md, "Calibration").
+/// (docs/statistics.md, section 7).
 const LEAST_BLOCKS: u32 = 8;
 /// Two rounds within a start are the fewest that tell their spread from that of the starts.
 const LEAST_ROUNDS: u32 = 2;
@@ -129,16 +129,12 @@ fn calibrated_time(
     Ok(CalibratedTime {
         at: run.started_at,
         run: run.id.clone(),
-        server: server_label(run).unwrap_or(server),
+        server,
         blocks,
         rounds: run.rounds.iter().map(|round| round.round + 1).max().unwrap_or(1),
         block_s: wall_s / f64::from(blocks.max(1)),
         cells: found,
     })
-}
-
-fn server_label(run: &StoredRun) -> Option<String> {
-    run.sides.get(&Side::New).map(|side| side.label.clone()).filter(|label| !label.is_empty())
 }
 
 /// What a start and a round cost, seconds.
@@ -235,6 +231,10 @@ impl Harness {
     /// # Errors
     /// Where the plan is wrong, or a calibration cannot be read.
     pub fn foresee(&self) -> Result<Vec<String>> {
+        // A look at the plan leaves no folder behind.
+        if !crate::store::files::exists(&self.settings.output_dir) {
+            return Ok(Vec::new());
+        }
         let store = Store::open(&self.settings.output_dir)?;
         let label = side::label(&self.settings.target);
         let points = self.points()?;
