@@ -1,5 +1,7 @@
 //! The client proves its own fidelity: against logs made by hand, and against the metronome.
 
+#![allow(clippy::unwrap_used)] // helpers of tests are tests
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -74,6 +74,9 @@ pub(crate) struct ServerArgs {
     /// Hook that restarts the other side
     #[arg(long, value_name = "COMMAND")]
     pub(crate) against_restart_cmd: Option<String>,
+    /// The other side is the embedded simulator with this preset (beside --simulate)
+    #[arg(long, value_name = "PRESET", conflicts_with_all = ["against_cmd", "against_url", "against_restart_cmd"])]
+    pub(crate) against_simulate: Option<String>,
     /// Run the embedded simulator with this preset, even where a URL is set
     #[arg(long, value_name = "PRESET")]
     pub(crate) simulate: Option<String>,
@@ -179,6 +182,9 @@ pub(crate) struct PhaseArgs {
     /// Fact to store with the run; repeatable
     #[arg(long, value_name = "K=V")]
     pub(crate) metadata: Vec<String>,
+    /// Take up an interrupted run where it stopped: the same work, its whole restarts kept
+    #[arg(long, value_name = "RUN")]
+    pub(crate) resume: Option<String>,
     /// Name of the run, for its folder
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
@@ -383,6 +389,15 @@ impl ServerArgs {
     }
 
     fn apply_target(&self, settings: &mut Settings) -> Result<()> {
+        if let Some(preset) = &self.against_simulate {
+            if !settings.is_simulated() || self.names_a_server() {
+                return Err(Error::usage("`--against-simulate` compares simulators")
+                    .with_hint("add `--simulate PRESET`, or give the other side by `--against-cmd`"));
+            }
+            // The knob for trying the gate slows the side that is judged, not its base.
+            let launch = Launch::Simulator { preset: preset.clone(), slowdown: 1.0 };
+            settings.against = Some(Target { url: String::new(), launch });
+        }
         if !self.names_a_server() {
             if self.against_cmd.is_some() || self.against_url.is_some() {
                 return Err(Error::usage("the other side is given, but not the server to judge")
@@ -510,6 +525,7 @@ impl PhaseArgs {
             let (key, value) = parse_pair(pair, "metadata")?;
             settings.metadata.insert(key, value);
         }
+        set_some(&mut settings.resume, self.resume.clone());
         set_some(&mut settings.name, self.name.clone());
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod calibrate;
 mod compare;
 mod import;
 mod keep;
@@ -47,6 +48,8 @@ enum Command {
     Baselines(keep::BaselinesCommand),
     /// Read result files of `vllm bench serve` as a stored run
     Import(import::ImportCommand),
+    /// Measure the server against itself: how noisy it is, what a gate can find, what it costs
+    Calibrate(Box<run::RunCommand>),
     /// Serve the embedded simulator on a port
     Simulate(simulate::SimulateCommand),
 }
@@ -72,6 +75,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Runs(command) => command.run(),
         Command::Baselines(command) => command.run(),
         Command::Import(command) => command.run(),
+        Command::Calibrate(command) => command.calibrate(),
         Command::Simulate(command) => command.run(),
     }
 }

@@ -134,8 +134,26 @@ impl RunCommand {
     }
 
     pub(super) fn plan(&self) -> Result<u8> {
-        terminal::print(&self.harness()?.plan()?.describe(terminal::width()))?;
+        let harness = self.harness()?;
+        terminal::print(&harness.plan()?.describe(terminal::width()))?;
+        for sentence in harness.foresee()? {
+            terminal::print(&format!("calibrated: {sentence}\n"))?;
+        }
         Ok(gate::FINE)
+    }
+
+    pub(super) fn calibrate(&self) -> Result<u8> {
+        let harness = self.harness()?;
+        let mut reporter = reporter(harness.surface());
+        let interrupt = Interrupt::new();
+        let calibrated = runtime()?.block_on(async {
+            raise_on_signals(&interrupt)?;
+            harness.calibrate(&mut *reporter, &interrupt).await
+        })?;
+        drop(reporter);
+        terminal::print(&super::calibrate::describe(&calibrated))?;
+        let stopped = interrupt.urgency() != Urgency::None;
+        Ok(if stopped { gate::INTERRUPTED } else { gate::FINE })
     }
 
     pub(super) fn list(&self) -> Result<u8> {

@@ -1,4 +1,4 @@
-//! Validity: whether the client or the load could have moved a figure (STATISTICS.md, D.8).
+//! Validity: whether the client or the load could have moved a figure (docs/statistics.md, section 5).
 
 use crate::metric::{Measure, Metric, Statistic};
 use crate::record::stored::{Health, RoundStatus};
@@ -28,7 +28,7 @@ pub struct Fault {
 /// machine. Sends are paced by a finer one.
 const TIMER_FLOOR_MS: f64 = 2.0;
 
-/// The largest share of a side's starts that may be invalid before a cell is (D.8).
+/// The largest share of a side's starts that may be invalid before a cell is (docs/statistics.md, section 5).
 pub const INVALID_SHARE: f64 = 0.20;
 
 /// The faults of one start at one load point: those that could have moved a cell by more than half
@@ -83,7 +83,7 @@ pub fn health_faults(
 }
 
 fn client_faults(health: &Health, ttft_p50_ms: f64, idle_lag_ms: f64, found: &mut Vec<Fault>) {
-    // D.8: beyond the idle floor, more than 1 ms and more than half of TTFT's floor.
+    // Section 5: beyond the idle floor, more than 1 ms and more than half of TTFT's floor.
     let limit_ms = f64::max(1.0, 0.5 * Measure::TTFT_P50.floor() * ttft_p50_ms) + idle_lag_ms;
     let late = [
         ("schedule_lag", "requests were sent late", health.schedule_lag_p99_ms, limit_ms),
@@ -141,7 +141,7 @@ pub fn little(health: &Health, concurrency: f64) -> Option<Finding> {
     })
 }
 
-/// Successful requests a start needs before this number may be judged (D.8).
+/// Successful requests a start needs before this number may be judged (docs/statistics.md, section 5).
 #[must_use]
 pub fn least_requests(measure: Measure) -> u64 {
     match measure.statistic {

@@ -35,7 +35,7 @@ const OPEN_RAMP_LEAST_S: f64 = 2.0;
 const RAMP_MOST_S: f64 = 300.0;
 /// Connections are opened ahead for so long: the rest are opened by their requests.
 const CONNECT_AHEAD_LIMIT: Duration = Duration::from_secs(5);
-/// Above this share of failures, latencies are of survivors (STATISTICS D.7).
+/// Above this share of failures, latencies are of survivors (docs/statistics.md, section 4).
 const OVERLOADED: f64 = 0.05;
 
 /// Drives one round: the load ramps up, the window opens, the first N requests sent after that are

@@ -1,9 +1,10 @@
 //! Before the first byte: the plan is told, and the run's record is begun.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::execute;
+use super::faction::DATASET;
 use super::side::{self, SideServer};
 use crate::clock::Clock;
 use crate::environment;
@@ -68,6 +69,14 @@ pub(super) fn new_run(settings: &Settings, plan: &Plan, clock: Clock) -> StoredR
     }
 }
 
+/// Keeps the hashes of the prompt files: other prompts make a comparison incomparable.
+pub(super) fn note_datasets(run: &mut StoredRun, hashes: &BTreeMap<PathBuf, String>) {
+    let text = |(path, hash): (&PathBuf, &String)| {
+        (format!("{DATASET}{}", path.display()), hash.clone())
+    };
+    run.settings.extend(hashes.iter().map(text));
+}
+
 /// The command line: the program by its name alone, secrets redacted.
 fn command_line(settings: &Settings) -> Vec<String> {
     let mut arguments = std::env::args();
@@ -95,6 +104,9 @@ fn settings_text(settings: &Settings) -> BTreeMap<String, String> {
     let mut text = BTreeMap::new();
     let mut put = |name: &str, value: String| text.insert(name.to_owned(), value);
     put("starts", settings.starts.to_string());
+    if !settings.looks.is_empty() {
+        put("looks", settings.looks.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
+    }
     put("rounds", settings.rounds.to_string());
     put("slot_start", format!("{:?}", settings.slot_start).to_lowercase());
     put("warm_up_time_s", settings.warm_up_time.as_secs_f64().to_string());

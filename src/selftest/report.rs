@@ -96,9 +96,8 @@ impl SelftestReport {
             significant(self.gap_ms),
             self.cores
         );
-        text.push_str(
-            "streams  events/s  CPU ms/1000   TTFT error, ms (p50, p99)   ITL error p99, ms\n",
-        );
+        text.push_str("streams  events/s  CPU ms per    TTFT error, ms     ITL error, ms\n");
+        text.push_str("                     1000          p50       p99             p99\n");
         for level in &self.levels {
             text.push_str(&level.line());
         }
@@ -106,8 +105,8 @@ impl SelftestReport {
         text.push_str(&self.sentence());
         let idle = &self.idle;
         text.push_str(&format!(
-            "idle floor, ms: timer {} (p50) {} (p99), event loop {} (p99),\n\
-             sends {} (p50) {} (p99) after they are due\n",
+            "idle floor, ms: timer {} (p50), {} (p99); event loop {} (p99);\n\
+             sends after they are due {} (p50), {} (p99)\n",
             significant(idle.timer_lateness_p50_ms),
             significant(idle.timer_lateness_p99_ms),
             crate::units::optional(idle.loop_lag_p99_ms),
@@ -131,8 +130,8 @@ impl SelftestReport {
             ""
         };
         format!(
-            "this machine measures {streams} streams and {events} events/s to within {limit} ms \
-             at p99{more}\n"
+            "this machine measures {streams} streams{more} and {events} events/s\n\
+             to within {limit} ms at p99\n"
         )
     }
 }
@@ -146,7 +145,7 @@ impl Level {
             (Trust::Beyond, lost) => format!("  {lost} lost"),
         };
         format!(
-            "{:>7} {:>9.0} {:>12} {:>12.3} {:>12.3} {:>15.3}{verdict}\n",
+            "{:>7} {:>9.0} {:>9} {:>12.3} {:>9.3} {:>15.3}{verdict}\n",
             self.streams,
             self.events_per_s,
             self.cpu_ms_per_1000_events.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1}")),

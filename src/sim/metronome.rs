@@ -255,7 +255,8 @@ fn name_of(prompt: &serde_json::Value) -> (String, u32) {
         serde_json::Value::Array(ids) => (String::new(), ids.len()),
         _ => (String::new(), 0),
     };
-    text.truncate(text.floor_char_boundary(LABEL_BYTES));
+    let end = (0..=LABEL_BYTES.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    text.truncate(end.unwrap_or(0));
     (text, u32::try_from(tokens).unwrap_or(u32::MAX))
 }
 

@@ -124,7 +124,7 @@ impl Summary {
 
 /// The metrics of rounds of one load point, pooled.
 ///
-/// Latencies are of the measured requests that completed (STATISTICS, D.2 and D.3); rates are what
+/// Latencies are of the measured requests that completed (docs/statistics.md, section 1); rates are what
 /// happened inside the windows over their length, by any request, so that ramp and drain count
 /// nowhere.
 #[must_use]

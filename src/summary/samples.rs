@@ -6,7 +6,7 @@ use crate::record::{Finding, Severity};
 
 /// The fewest samples of a statistic.
 ///
-/// p99: 100, or it is little but the maximum (STATISTICS, the verdict contract); means: 30 (D.8);
+/// p99: 100, or it is little but the maximum (docs/statistics.md, section 2); means: 30 (docs/statistics.md, section 5);
 /// p90 and p95: 30 and 60, so that three samples lie above them; median: 10. The reference's 60
 /// requests carry all but its p99.
 #[must_use]

@@ -8,8 +8,8 @@ use crate::stats::mser::{SearchEnd, mser5};
 /// Fewer samples than this in a third give no ratio: the median of fewer moves by itself.
 const FEWEST_IN_A_THIRD: usize = 10;
 
-/// Median TTFT of the last third / of the first third outside these is not steady (STATISTICS,
-/// D.8).
+/// Median TTFT of the last third / of the first third outside these is not steady (docs/statistics.md,
+/// section 5).
 const STEADY: std::ops::RangeInclusive<f64> = 0.67..=1.5;
 
 /// Fewer batches of five than this give MSER-5 nothing to search: a minimum beyond a quarter of them
