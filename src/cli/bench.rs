@@ -5,15 +5,17 @@ use std::process::ExitCode;
 use clap::{Args, Parser};
 
 use super::args::RunArgs;
-use super::run;
+use super::{run, words};
 use crate::compare::gate;
 use crate::error::Result;
-use crate::harness::{Action, Harness, Selection};
+use crate::harness::{Action, Entry, Harness, Selection};
+use crate::settings::BaselineChoice;
 use crate::store::files;
 
 /// A bench of inferometer: scenario groups against a server, or against the embedded simulator.
 #[derive(Debug, Parser)]
-#[command(name = "bench", version, max_term_width = 100)]
+#[command(name = "cargo bench --", bin_name = "cargo bench --", version, max_term_width = 100)]
+#[command(after_help = super::ENVIRONMENT_HELP)]
 struct BenchCli {
     /// Regular expressions on the whole id; several: any of them
     #[arg(value_name = "FILTER")]
@@ -67,7 +69,7 @@ impl Harness {
     #[must_use]
     #[allow(clippy::disallowed_methods)] // a bench file has no place to report a wrong flag
     pub fn from_env() -> Self {
-        let parsed = match BenchCli::try_parse() {
+        let parsed = match BenchCli::try_parse_from(words::tidied(std::env::args_os())) {
             Ok(cli) => cli.harness(),
             Err(error) => {
                 let _ = error.print();
@@ -86,11 +88,12 @@ impl BenchCli {
         let mut settings = self.run.settings(&|path| files::read_text(path))?;
         if self.test {
             run::shrink_to_test(&mut settings);
+            settings.baseline = BaselineChoice::default(); // one request is no baseline
         }
         let action = if self.list { Action::List(self.format.into()) } else { Action::Run };
         Ok(Harness::new(settings)
             .with_selection(Selection { filters: self.filters, exact: self.exact })
-            .with_surface(self.run.output.surface(action)))
+            .with_surface(self.run.output.surface(action, Entry::Bench)))
     }
 }
 

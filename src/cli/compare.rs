@@ -7,7 +7,7 @@ use clap::Args;
 use super::args::{JudgeArgs, OutputArgs};
 use super::run::present;
 use crate::error::{Error, Result};
-use crate::harness::{self, Action};
+use crate::harness::{self, Action, Entry};
 use crate::settings::Settings;
 use crate::store::Store;
 
@@ -28,7 +28,7 @@ impl CompareCommand {
         let settings = self.settings()?;
         let store = Store::open(&settings.output_dir)?;
         let conclusion = harness::compare_stored(&store, &self.names, &settings.judge)?;
-        present(&conclusion, self.output.surface(Action::Run))
+        present(&conclusion, self.output.surface(Action::Run, Entry::Command), None)
     }
 
     fn settings(&self) -> Result<Settings> {
@@ -60,6 +60,6 @@ impl ReportCommand {
         self.output.apply(&mut settings);
         let store = Store::open(PathBuf::from(&settings.output_dir))?;
         let conclusion = harness::rebuild_report(&store, self.run.as_deref(), &settings.judge)?;
-        present(&conclusion, self.output.surface(Action::Run))
+        present(&conclusion, self.output.surface(Action::Run, Entry::Command), None)
     }
 }

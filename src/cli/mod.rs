@@ -1,11 +1,13 @@
 //! The surface: flags in, exit codes out.
 
+mod apply;
 mod args;
 mod bench;
 mod compare;
 mod keep;
 mod run;
 mod simulate;
+mod words;
 
 use std::process::ExitCode;
 
@@ -16,11 +18,36 @@ use crate::error::Result;
 
 pub use bench::bench_main;
 
+/// What help says below the flags.
+const ENVIRONMENT_HELP: &str = "\
+Environment:
+  INFEROMETER_URL, INFEROMETER_MODEL, INFEROMETER_API_KEY  the server
+  INFEROMETER_OUTPUT_DIR    root of results; default: target-reports
+  INFEROMETER_SIM_SLOWDOWN  1.10: the simulator 10 % slower, to try the gate
+  OPENAI_API_KEY            read only where a URL is given
+  NO_COLOR                  no colours
+
+Exit codes:
+  0 fine · 1 regression or limit missed · 2 usage · 3 server unusable
+  4 invalid, incomparable or implausible · 130 interrupted";
+
+/// What the first help says below the commands.
+const EXAMPLES: &str = "\
+Examples:
+  inferometer run                                    the embedded simulator
+  inferometer run --url http://gpu-box:8000          the whole job on a server
+  inferometer plan --url http://gpu-box:8000         what that would send
+  inferometer run --url http://gpu-box:8000 --max-concurrency 1,4,16 \\
+      --random-input-len 4096 --random-output-len 128 --save-baseline main
+
+`inferometer run --help` shows the flags.";
+
 /// A Criterion-style benchmark harness for LLM inference servers.
 ///
 /// With no server given, the embedded simulator runs.
 #[derive(Debug, Parser)]
 #[command(name = "inferometer", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -28,11 +55,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Measure: preflight, warm-up, reference, every load point; compare; report
+    /// Measure every load point, compare, report
+    #[command(after_help = ENVIRONMENT_HELP)]
     Run(Box<run::RunCommand>),
     /// Check a server and send one request
     Preflight(Box<run::RunCommand>),
-    /// Print what would run, how long and how many tokens it takes; send nothing
+    /// Print what would run, its time and tokens; send nothing
     Plan(Box<run::RunCommand>),
     /// List the load points
     List(Box<run::RunCommand>),
@@ -42,7 +70,7 @@ enum Command {
     Report(compare::ReportCommand),
     /// List, show, remove and prune stored runs
     Runs(keep::RunsCommand),
-    /// List, show, copy, remove, export, import and accept baselines
+    /// List, show, copy, remove, export, import, accept baselines
     Baselines(keep::BaselinesCommand),
     /// Serve the embedded simulator on a port
     Simulate(simulate::SimulateCommand),
@@ -51,7 +79,7 @@ enum Command {
 /// The binary: parses the command line, runs it, and says how it went.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(words::tidied(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };

@@ -174,10 +174,11 @@ fn sides_of(run: StoredRun) -> Vec<Faction> {
         }
     }
     if let [base, new] = &mut factions[..]
-        && base.name == new.name {
-            "base".clone_into(&mut base.name);
-            "new".clone_into(&mut new.name);
-        }
+        && base.name == new.name
+    {
+        "base".clone_into(&mut base.name);
+        "new".clone_into(&mut new.name);
+    }
     factions
 }
 
@@ -190,8 +191,7 @@ fn conclude(
 ) -> Result<Conclusion> {
     let mut points: Vec<PointInput> = Vec::new();
     let mut contenders: Vec<Contender> = factions.iter().map(contender).collect();
-    let mut curves: Curves =
-        BTreeMap::new();
+    let mut curves: Curves = BTreeMap::new();
     for listed in listed_points(factions) {
         let mut sides = Vec::new();
         for (place, faction) in factions.iter().enumerate() {
@@ -305,9 +305,10 @@ fn require(
         for point in subject.points.iter().filter(|p| p.phase == Phase::Load) {
             let value = point.typical(requirement.measure);
             if let Some(missed) = requirement.missed(&point.id, value)
-                && !settings.no_fail {
-                    gate.fail(gate::REGRESSION, missed);
-                }
+                && !settings.no_fail
+            {
+                gate.fail(gate::REGRESSION, missed);
+            }
         }
     }
     Ok(())
@@ -323,9 +324,7 @@ fn nothing_measured(contenders: &[Contender], settings: &JudgeSettings, gate: &m
     }
 }
 
-fn knees(
-    curves: &Curves,
-) -> Vec<Knee> {
+fn knees(curves: &Curves) -> Vec<Knee> {
     let mut found = Vec::new();
     for ((side, _, _), members) in curves {
         let loads: Vec<_> = members.iter().filter(|(p, _)| p.phase == Phase::Load).collect();

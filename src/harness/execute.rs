@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::measure;
+use super::own::Own;
 use super::prompts::PromptFiles;
 use super::side::SideServer;
 use crate::clock::Clock;
@@ -30,6 +31,7 @@ pub(super) struct Parts<'a> {
     pub(super) clock: Clock,
     pub(super) interrupt: Interrupt,
     pub(super) reporter: &'a mut dyn Reporter,
+    pub(super) own: &'a Own,
 }
 
 /// A run under way.
@@ -41,6 +43,7 @@ pub(super) struct Session<'a> {
     pub(super) interrupt: Interrupt,
     pub(super) reporter: &'a mut dyn Reporter,
     pub(super) files: PromptFiles,
+    pub(super) own: &'a Own,
     pub(super) writer: RunWriter,
     pub(super) sides: BTreeMap<Side, Bench>,
 }
@@ -63,7 +66,7 @@ pub(super) struct LiveWire {
 
 impl<'a> Session<'a> {
     pub(super) fn begin(parts: Parts<'a>, files: PromptFiles, mut run: StoredRun) -> Result<Self> {
-        let Parts { settings, plan, store, clock, interrupt, reporter } = parts;
+        let Parts { settings, plan, store, clock, interrupt, reporter, own } = parts;
         let writer = store.begin_run(&run)?;
         writer.id().clone_into(&mut run.id);
         let mut sides = BTreeMap::new();
@@ -74,7 +77,7 @@ impl<'a> Session<'a> {
             run.sides.entry(side).or_default().label = server.label();
             sides.insert(side, Bench { server, preflight: None, wire: None, failed_starts: 0 });
         }
-        Ok(Self { settings, plan, run, clock, interrupt, reporter, files, writer, sides })
+        Ok(Self { settings, plan, run, clock, interrupt, reporter, files, own, writer, sides })
     }
 
     /// Runs the plan to its end, to an interruption or to a fault. What was measured is stored

@@ -4,6 +4,7 @@ mod begin;
 mod conclude;
 mod execute;
 mod measure;
+mod own;
 mod prompts;
 mod round;
 mod side;
@@ -11,15 +12,19 @@ mod start;
 mod watch;
 
 use execute::{Parts, Session};
+use own::Own;
 use prompts::PromptFiles;
 
+use std::sync::Arc;
+
+use crate::api::Dialect;
 use crate::clock::Clock;
 use crate::drive::Interrupt;
 use crate::error::{Error, Result};
 use crate::plan::{self, ListFormat, Matching, Plan};
 use crate::report::progress::Reporter;
-use crate::scenario::{self, LoadPoint, ScenarioGroup};
-use crate::settings::Settings;
+use crate::scenario::{self, LoadPoint, PromptSource, ScenarioGroup};
+use crate::settings::{BaselineChoice, Settings};
 use crate::store::Store;
 
 pub use conclude::{Conclusion, compare_stored, rebuild_report};
@@ -34,6 +39,7 @@ pub struct Harness {
     groups: Vec<ScenarioGroup>,
     selection: Selection,
     surface: Surface,
+    own: Own,
 }
 
 /// Which load points run.
@@ -54,6 +60,18 @@ pub struct Surface {
     pub format: OutputFormat,
     /// How much of it.
     pub detail: Detail,
+    /// How the caller was called, for hints that can be typed as they stand.
+    pub entry: Entry,
+}
+
+/// How a run was called.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Entry {
+    /// `inferometer run --flag`.
+    #[default]
+    Command,
+    /// `cargo bench -- --flag`.
+    Bench,
 }
 
 /// What to do with the load points.
@@ -99,7 +117,22 @@ impl Harness {
             groups: Vec::new(),
             selection: Selection::default(),
             surface: Surface::default(),
+            own: Own::default(),
         }
+    }
+
+    /// Takes prompts from `source` wherever a scenario names no file of its own. Where the source
+    /// has a content hash, it enters the workload's: runs with other prompts are not compared.
+    pub fn prompts(&mut self, source: Arc<dyn PromptSource>) -> &mut Self {
+        self.own.prompts = Some(source);
+        self
+    }
+
+    /// Speaks `dialect` while measuring. Preflight and warm-up's checks still speak completions or
+    /// chat: a server that has neither needs `settings().skip.preflight` and a model's name.
+    pub fn dialect(&mut self, dialect: Arc<dyn Dialect>) -> &mut Self {
+        self.own.dialect = Some(dialect);
+        self
     }
 
     /// The group of this name, made where it is new.
@@ -122,6 +155,12 @@ impl Harness {
     /// The settings, to be changed in code; flags have been applied already.
     pub fn settings(&mut self) -> &mut Settings {
         &mut self.settings
+    }
+
+    /// What happens to baselines.
+    #[must_use]
+    pub fn baseline(&self) -> &BaselineChoice {
+        &self.settings.baseline
     }
 
     /// Narrows the load points.
@@ -196,12 +235,17 @@ impl Harness {
         interrupt: &Interrupt,
     ) -> Result<Conclusion> {
         let clock = Clock::start();
-        let mut plan = self.plan()?;
-        let files = PromptFiles::read(&plan)?;
-        plan.note_datasets(&files.hashes());
         let store = Store::open(&self.settings.output_dir)?;
         self.check_baseline(&store)?;
-        begin::announce(&self.settings, &plan, reporter)?;
+        if let Some(name) = &self.settings.baseline.load {
+            let names: Vec<String> =
+                self.settings.baseline.compare.iter().chain([name]).cloned().collect();
+            return compare_stored(&store, &names, &self.settings.judge);
+        }
+        let mut plan = self.plan()?;
+        let files = PromptFiles::read(&plan)?;
+        plan.note_datasets(&self.own.with_hash(files.hashes()));
+        begin::announce(&self.settings, &plan, self.surface.detail, reporter)?;
         let run = begin::new_run(&self.settings, &plan, clock);
         let parts = Parts {
             settings: &self.settings,
@@ -210,6 +254,7 @@ impl Harness {
             clock,
             interrupt: interrupt.clone(),
             reporter,
+            own: &self.own,
         };
         let mut session = Session::begin(parts, files, run)?;
         // Boxed: the future of a whole run is large.

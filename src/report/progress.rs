@@ -170,10 +170,16 @@ impl Terminal {
             Severity::Warning => Tone::Warn,
             Severity::Invalid | Severity::Fatal => Tone::Bad,
         };
-        let severity = self.color.paint(tone, super::view::severity_label(finding.severity));
-        self.line(&format!("{severity}: {}", terminal::plain(&finding.text)))?;
+        let label = super::view::severity_label(finding.severity);
+        // Wrapped before it is painted: escapes have no width.
+        let text = format!("{label}: {}", terminal::plain(&finding.text));
+        let text = terminal::wrapped(&text, terminal::width(), 2);
+        self.line(&text.replacen(label, &self.color.paint(tone, label), 1))?;
         match &finding.mend {
-            Some(mend) => self.line(&format!("  hint: {}", terminal::plain(mend))),
+            Some(mend) => {
+                let mend = terminal::wrapped(&terminal::plain(mend), terminal::width() - 8, 8);
+                self.line(&format!("  hint: {mend}"))
+            }
             None => Ok(()),
         }
     }
@@ -226,7 +232,10 @@ impl Reporter for Terminal {
             Event::RoundEnded { point, side, summary, status } => {
                 self.ended(side, &terminal::point_line(point, summary), status)
             }
-            Event::Note { text } => self.line(&terminal::plain(text)),
+            Event::Note { text } => {
+                let text = terminal::plain(text);
+                self.line(&terminal::wrapped(&text, terminal::width(), 2))
+            }
             Event::Warning { text } => {
                 let word = self.color.paint(Tone::Warn, "warning");
                 self.line(&format!("{word}: {}", terminal::plain(text)))

@@ -292,7 +292,7 @@ fn right(text: &str, width: usize) -> String {
 }
 
 /// Breaks a text at spaces; lines after the first are indented.
-fn wrapped(text: &str, width: usize, indent: usize) -> String {
+pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut result = String::new();
     let mut used = 0;
     for word in text.split_whitespace() {
