@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::error::{Error, Result};
 use crate::metric::Measure;
 use crate::units;
 
@@ -14,10 +13,10 @@ use crate::units;
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerArgs {
     /// Base URL of the server, with or without `/v1`
-    #[arg(long, env = "INFEROMETER_URL", value_name = "URL")]
+    #[arg(long, env = "INFEROMETER_URL", hide_env = true, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// Model name; default: the first of `/v1/models`
-    #[arg(long, env = "INFEROMETER_MODEL", value_name = "NAME")]
+    #[arg(long, env = "INFEROMETER_MODEL", hide_env = true, value_name = "NAME")]
     pub(crate) model: Option<String>,
     /// Which API to use
     #[arg(long, value_enum, value_name = "API")]
@@ -50,7 +49,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "PATH")]
     pub(crate) ready: Option<String>,
     /// Longest wait for the server to get ready
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) ready_timeout: Option<Duration>,
     /// Hook that restarts a server we do not own (container, unit, pod)
     #[arg(long, value_name = "COMMAND")]
@@ -71,16 +70,16 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "PRESET")]
     pub(crate) simulate: Option<String>,
     /// Limit for TCP and TLS
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) connect_timeout: Option<Duration>,
     /// Limit from the send to the first byte
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) first_byte_timeout: Option<Duration>,
     /// Limit between two token events (comments do not count)
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) idle_timeout: Option<Duration>,
     /// Limit of a whole request; none by default
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) total_timeout: Option<Duration>,
 }
 
@@ -101,7 +100,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, visible_alias = "sample-size", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) num_prompts: Option<u32>,
     /// Least measured time a round
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) measurement_time: Option<Duration>,
     /// Seed of lengths and arrivals
     #[arg(long, value_name = "SEED")]
@@ -134,13 +133,13 @@ pub(crate) struct LoadArgs {
 #[command(next_help_heading = "Run")]
 pub(crate) struct PhaseArgs {
     /// Longest warm-up of a load point
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) warm_up_time: Option<Duration>,
     /// Requests of the rate-1 reference
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) reference_requests: Option<u32>,
     /// Pause between load points
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) cool_down: Option<Duration>,
     /// Launches of the server per side
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -152,7 +151,7 @@ pub(crate) struct PhaseArgs {
     #[arg(long, value_name = "M,…", value_delimiter = ',')]
     pub(crate) looks: Vec<u32>,
     /// Shrink counts and starts to fit this time
-    #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) budget: Option<Duration>,
     /// Leave out the preflight (said in the report)
     #[arg(long)]
@@ -164,7 +163,7 @@ pub(crate) struct PhaseArgs {
     #[arg(long)]
     pub(crate) no_reference: bool,
     /// Share of failed requests above which a load point is stopped, as `0.5` or `50%`
-    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) max_error_rate: Option<f64>,
     /// End the sweep at the first saturated load point
     #[arg(long)]
@@ -206,7 +205,7 @@ pub(crate) struct JudgeArgs {
     #[arg(long, value_name = "LEVEL")]
     pub(crate) confidence_level: Option<f64>,
     /// Smallest change of throughput and TPOT that counts
-    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    #[arg(long, value_name = "SHARE", value_parser = share)]
     pub(crate) noise_threshold: Option<f64>,
     /// Measures that gate: `itl_p50,ttft_p50,throughput,tpot_mean`
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',')]
@@ -236,7 +235,7 @@ pub(crate) struct JudgeArgs {
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
     /// Root of runs, baselines and reports
-    #[arg(long, value_name = "DIR", env = "INFEROMETER_OUTPUT_DIR")]
+    #[arg(long, value_name = "DIR", env = "INFEROMETER_OUTPUT_DIR", hide_env = true)]
     pub(crate) output_dir: Option<PathBuf>,
     /// What stdout carries
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "terminal")]
@@ -299,9 +298,17 @@ pub(crate) enum SlotStartArg {
     Together,
 }
 
+/// A time with its unit; clap shows one line, so the hint joins it.
+fn duration(text: &str) -> Result<Duration, String> {
+    units::parse_duration(text).map_err(|error| match error.hint() {
+        Some(hint) => format!("{error}: {hint}"),
+        None => error.to_string(),
+    })
+}
+
 /// A share written as `0.05` or `5%`.
-fn parse_share(text: &str) -> Result<f64> {
-    let bad = || Error::usage(format!("`{text}` is not a share")).with_hint("write `0.05` or `5%`");
+fn share(text: &str) -> Result<f64, String> {
+    let bad = || format!("`{text}` is not a share from 0 to 1: write `0.05` or `5%`");
     let (number, scale) = match text.strip_suffix('%') {
         Some(number) => (number, 0.01),
         None => (text, 1.0),

@@ -77,7 +77,7 @@ impl Harness {
             }
         };
         parsed.unwrap_or_else(|error| {
-            let _ = crate::report::terminal::print_message(&format!("{}\n", error.render()));
+            super::tell(&error);
             std::process::exit(i32::from(gate::exit_code(error.kind())))
         })
     }

@@ -14,7 +14,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::compare::gate;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::report::terminal;
 
 pub use bench::bench_main;
 
@@ -46,7 +47,13 @@ Examples:
 ///
 /// With no server given, the embedded simulator runs.
 #[derive(Debug, Parser)]
-#[command(name = "inferometer", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "inferometer",
+    bin_name = "inferometer",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
 #[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
@@ -112,8 +119,57 @@ fn finish(result: Result<u8>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            let _ = crate::report::terminal::print_message(&format!("{}\n", error.render()));
+            tell(&error);
             ExitCode::from(gate::exit_code(error.kind()))
         }
+    }
+}
+
+/// Tells an error on stderr, its long sentences broken at spaces.
+fn tell(error: &Error) {
+    let lines: Vec<String> =
+        error.render().lines().map(|line| broken(line, terminal::width())).collect();
+    // Where stderr is closed there is nobody to tell.
+    let _ = terminal::print_message(&format!("{}\n", lines.join("\n")));
+}
+
+/// A sentence of an error in lines of at most `width` characters where its words allow it; anything
+/// else (a line of a file, a caret below it, a log's tail) as it stands.
+fn broken(line: &str, width: usize) -> String {
+    let is_sentence = ["error: ", "  because: ", "  hint: "].iter().any(|s| line.starts_with(s));
+    if !is_sentence || line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let indent = line.len() - line.trim_start().len();
+    let mut broken = " ".repeat(indent);
+    let mut used = indent;
+    for (place, word) in line.split_whitespace().enumerate() {
+        let length = word.chars().count();
+        match place {
+            0 => {}
+            _ if used + 1 + length > width => {
+                broken.push_str("\n        ");
+                used = 8;
+            }
+            _ => {
+                broken.push(' ');
+                used += 1;
+            }
+        }
+        broken.push_str(word);
+        used += length;
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_are_broken_and_quoted_lines_are_not() {
+        assert_eq!(broken("  hint: aa bb cc", 13), "  hint: aa bb\n        cc");
+        assert_eq!(broken("error: short", 13), "error: short");
+        assert_eq!(broken("3 | a line of a file", 13), "3 | a line of a file");
     }
 }

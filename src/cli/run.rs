@@ -73,7 +73,10 @@ impl RunCommand {
         let mut settings = self.run.settings(&read)?;
         let mut groups = Vec::new();
         if let Some(path) = &self.file {
-            let parsed = file::parse(&read(path)?, &path.display().to_string())?;
+            let text = read(path).map_err(|error| {
+                error.with_hint("the argument of `run` is a file of scenarios in TOML")
+            })?;
+            let parsed = file::parse(&text, &path.display().to_string())?;
             let names_a_server = parsed.server.as_ref().is_some_and(|s| s.target.is_some());
             if settings.is_simulated() && names_a_server && self.run.server.simulate.is_none() {
                 settings = Settings::for_url("");

@@ -208,8 +208,12 @@ impl Harness {
     pub fn plan(&self) -> Result<Plan> {
         let points = self.points()?;
         if points.is_empty() {
+            let list = match self.surface.entry {
+                Entry::Command => "inferometer list",
+                Entry::Bench => "--list",
+            };
             return Err(Error::usage("no load point is left to run")
-                .with_hint("`--list` shows the ids that filters are matched against"));
+                .with_hint(format!("`{list}` shows the ids that filters are matched against")));
         }
         let mut plan = plan::build_points(points, &self.settings)?;
         if let Some(budget) = self.settings.budget {

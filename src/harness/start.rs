@@ -21,12 +21,16 @@ impl Session<'_> {
         }
         let at = clock.wall(clock.now_ns());
         let side = self.side_word(start.side);
-        self.reporter.event(&Event::StartReady {
-            side,
-            start: start.block + 1,
-            starts: self.plan.starts.iter().map(|s| s.block + 1).max().unwrap_or(1),
-            ready_s: started.ready_s,
-        })?;
+        let starts = self.plan.starts.iter().map(|s| s.block + 1).max().unwrap_or(1);
+        // Of a server that somebody else started nothing is known yet.
+        if starts > 1 || started.ready_s.is_some() {
+            self.reporter.event(&Event::StartReady {
+                side,
+                start: start.block + 1,
+                starts,
+                ready_s: started.ready_s,
+            })?;
+        }
         self.run.starts.push(StoredStart {
             side: start.side,
             block: start.block,

@@ -67,12 +67,13 @@ impl Plan {
     }
 
     fn counts(&self) -> String {
-        format!(
-            "{}, {}, {}",
-            plural(self.points.len(), "load point"),
-            plural(self.references.len(), "rate-1 reference"),
-            plural(self.starts.len(), "start"),
-        )
+        let counts = [
+            (self.points.len(), "load point"),
+            (self.references.len(), "rate-1 reference"),
+            (self.starts.len(), "start"),
+        ];
+        let told = counts.iter().filter(|(count, _)| *count > 0);
+        told.map(|(count, what)| plural(*count, what)).collect::<Vec<_>>().join(", ")
     }
 
     fn takes(&self) -> String {

@@ -205,7 +205,7 @@ fn bar(stream: Stream) -> ProgressBar {
     };
     let bar = ProgressBar::with_draw_target(Some(0), target);
     // The template is ours; where it did not parse, the default serves.
-    let style = ProgressStyle::with_template("{bar:24} round {pos} of {len}  {elapsed}  {wide_msg}");
+    let style = ProgressStyle::with_template("{bar:12} round {pos} of {len}  {elapsed}  {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
 }
@@ -262,7 +262,7 @@ mod tests {
         let line = terminal::point_line("chat/short/c64", &summary);
         assert_eq!(
             line,
-            "chat/short/c64              43.9 req/s   TTFT p50 – p99 – ms   TPOT – ms   no errors"
+            "chat/short/c64         43.9 req/s  TTFT p50 – p99 –  TPOT – ms"
         );
     }
 }
