@@ -8,6 +8,7 @@ mod json_schema;
 mod kept;
 mod plan;
 mod preflight;
+mod report;
 mod scripted;
 mod server;
 mod sim;

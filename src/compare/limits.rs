@@ -126,11 +126,15 @@ fn places<'a>(curve: &LoadCurve<'a>, measure: Measure) -> Vec<Place<'a>> {
         })
         .collect();
     places.sort_by(|a, b| a.in_flight.total_cmp(&b.in_flight));
-    if let Some(reference) = curve.reference.filter(|r| usable(r))
-        && let Some(in_flight) = in_flight(reference).filter(|n| *n > 0.0) {
-            places.insert(0, Place { load: "reference".into(), measured: reference, in_flight });
-        }
-    places
+    places.dedup_by(|a, b| a.in_flight <= b.in_flight);
+    // A slow server has more than one request in flight at rate 1: then the lowest load is the
+    // denominator, and `relative_to` says so.
+    let lowest = places.first().map_or(f64::INFINITY, |place| place.in_flight);
+    let reference = curve.reference.filter(|r| usable(r)).and_then(|measured| {
+        let in_flight = in_flight(measured).filter(|n| *n > 0.0 && *n < lowest)?;
+        Some(Place { load: "reference".into(), measured, in_flight })
+    });
+    reference.into_iter().chain(places).collect()
 }
 
 fn multiple(place: &Place<'_>, base: &Summary, measure: Measure) -> Option<Multiple> {

@@ -1,6 +1,7 @@
 //! Before the first byte: the plan is told, and the run's record is begun.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::side::{self, SideServer};
 use super::{Detail, execute};
@@ -61,7 +62,7 @@ pub(super) fn new_run(settings: &Settings, plan: &Plan, clock: Clock) -> StoredR
         status: RunStatus::Running,
         tool: concat!("inferometer ", env!("CARGO_PKG_VERSION")).to_owned(),
         definitions: DEFINITIONS.to_owned(),
-        command_line: std::env::args().map(|arg| redact_argument(settings, &arg)).collect(),
+        command_line: command_line(settings),
         design: plan.design,
         seed: plan.seed,
         salt,
@@ -75,6 +76,15 @@ pub(super) fn new_run(settings: &Settings, plan: &Plan, clock: Clock) -> StoredR
         rounds: Vec::new(),
         findings: Vec::new(),
     }
+}
+
+/// The command line: the program by its name alone, secrets redacted.
+fn command_line(settings: &Settings) -> Vec<String> {
+    let mut arguments = std::env::args();
+    let program = arguments.next().unwrap_or_default();
+    let program = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
+    let rest = arguments.map(|argument| redact_argument(settings, &argument));
+    program.into_iter().chain(rest).collect()
 }
 
 fn redact_argument(settings: &Settings, argument: &str) -> String {

@@ -232,9 +232,8 @@ fn group_document(input: &ReportInput, group: &str) -> GroupDocument {
 fn point_document(input: &ReportInput, point: &PointInput) -> PointDocument {
     let subject = input.subject();
     let others = input.sides.iter().enumerate().filter(|(i, _)| *i != subject);
-    let others = others
-        .filter_map(|(i, side)| Some((side.name.clone(), figures(point.side(i)?))))
-        .collect();
+    let others =
+        others.filter_map(|(i, side)| Some((side.name.clone(), figures(point.side(i)?)))).collect();
     let cells = |c: &Comparison| c.cells.iter().filter(|x| x.point == point.id).cloned().collect();
     PointDocument {
         id: point.id.clone(),
@@ -289,11 +288,8 @@ fn metrics(summary: &Summary) -> Map<String, Value> {
         let distribution = summary.distributions.get(&metric).copied().unwrap_or_default();
         let mut numbers = Map::new();
         numbers.insert("count".into(), distribution.count.into());
-        let named = [
-            ("std", distribution.std),
-            ("min", distribution.min),
-            ("max", distribution.max),
-        ];
+        let named =
+            [("std", distribution.std), ("min", distribution.min), ("max", distribution.max)];
         let statistics = Statistic::ALL.map(|s| (s.name(), distribution.get(s)));
         for (name, value) in statistics.into_iter().chain(named) {
             numbers.insert(name.into(), number(value));

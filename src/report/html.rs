@@ -66,6 +66,7 @@ fn title(input: &ReportInput) -> String {
 
 fn templates() -> Result<Tera> {
     let mut tera = Tera::new();
+    tera.register_filter("code", |text: &str, _: tera::Kwargs, _: &tera::State| code(text));
     tera.add_raw_templates(TEMPLATES).map_err(|e| defect("a template does not parse", e))?;
     Ok(tera)
 }
@@ -87,6 +88,30 @@ fn render_page(
     tera.render(template, &context).map_err(|e| defect("a page could not be rendered", e))
 }
 
+/// Escapes text, and sets what stands between backticks as code. Its result is safe HTML.
+fn code(text: &str) -> String {
+    let mut html = String::with_capacity(text.len() + 16);
+    let parts: Vec<&str> = text.split('`').collect();
+    for (index, part) in parts.iter().enumerate() {
+        let escaped = escape(part);
+        let closed = index + 1 < parts.len();
+        match (index % 2, closed) {
+            (0, _) => html.push_str(&escaped),
+            (_, true) => html.push_str(&format!("<code>{escaped}</code>")),
+            (_, false) => html.push_str(&format!("`{escaped}")), // never closed: a plain backtick
+        }
+    }
+    html
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#x27;")
+}
+
 fn defect(what: &str, cause: tera::Error) -> Error {
     Error::new(ErrorKind::Store, what).with_cause(cause.to_string())
 }
@@ -103,5 +128,17 @@ mod erased {
         fn insert_into(&self, context: &mut Context) {
             context.insert("view", self);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::code;
+
+    #[test]
+    fn code_is_set_and_safe() {
+        assert_eq!(code("use `-x <y>` now"), "use <code>-x &lt;y&gt;</code> now");
+        assert_eq!(code("a ` b"), "a ` b");
+        assert_eq!(code("`a` `b"), "<code>a</code> `b");
     }
 }

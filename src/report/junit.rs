@@ -48,9 +48,9 @@ fn case(text: &mut String, cell: &Cell) {
             ">\n      <error type=\"{}\" message=\"{sentence}\"/>\n    </testcase>\n",
             view::verdict_key(cell.verdict)
         )),
-        Outcome::Skipped => text.push_str(&format!(
-            ">\n      <skipped message=\"{sentence}\"/>\n    </testcase>\n"
-        )),
+        Outcome::Skipped => {
+            text.push_str(&format!(">\n      <skipped message=\"{sentence}\"/>\n    </testcase>\n"))
+        }
     }
 }
 

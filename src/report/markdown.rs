@@ -10,6 +10,8 @@ use crate::plan::Phase;
 pub const LIMIT_BYTES: usize = 60_000;
 /// Room kept for the last lines.
 const TAIL_BYTES: usize = 1_500;
+/// Changes shown unfolded.
+const TOLD: usize = 20;
 /// Names longer than this are cut.
 const NAME_LIMIT: usize = 80;
 
@@ -17,10 +19,13 @@ const NAME_LIMIT: usize = 80;
 #[must_use]
 pub fn render(report: &Report, link: Option<&str>) -> String {
     let input = report.input();
-    let ranked = figures::ranked_cells(input);
+    let ranked = figures::ranked_cells(input, None);
     let banner = index::banner(input, &ranked);
     let mut text = Bounded::default();
     text.push(&format!("### {}: {}\n\n", banner.label, escape(&banner.sentence)));
+    for line in &banner.overall {
+        text.push(&format!("- over all load points: {}\n", escape(line)));
+    }
     for line in banner.trust.iter().chain(&banner.limits) {
         text.push(&format!("- {}\n", escape(line)));
     }
@@ -29,10 +34,21 @@ pub fn render(report: &Report, link: Option<&str>) -> String {
         figures::change_row(input, c, cell, reach)
     };
     let (told, rest): (Vec<_>, Vec<_>) = ranked.iter().map(row).partition(|r| r.rank <= 3);
-    changes(&mut text, &told, None);
-    if input.sides.len() > 1 {
-        text.push("\n");
-        text.push_rows(&configuration_lines(input));
+    let (first, more) = told.split_at(told.len().min(TOLD));
+    changes(&mut text, first, None);
+    changes(&mut text, more, Some("more that changed"));
+    match input.sides.len() {
+        0 | 1 => {}
+        // Base and new: the changes above say it; the table is there for who wants it.
+        2 => {
+            text.push("\n<details><summary>both sides in one table</summary>\n\n");
+            text.push_rows(&configuration_lines(input));
+            text.push("\n</details>\n");
+        }
+        _ => {
+            text.push("\n");
+            text.push_rows(&configuration_lines(input));
+        }
     }
     finding_lines(&mut text, input);
     changes(&mut text, &rest, Some("other numbers"));
@@ -59,7 +75,7 @@ fn configuration_lines(input: &ReportInput) -> Vec<String> {
     }
     head.push("configuration".into());
     head.extend(facts.iter().map(|f| name(&f.name)));
-    head.push("load".into());
+    head.push(compare::load_head(input).into());
     let words = ["mean TTFT", "P99 TTFT", "mean TPOT", "P99 TPOT", "output throughput"];
     let units = compare::ENGINEERS.iter().map(|m: &Measure| m.metric.unit());
     head.extend(words.iter().zip(units).map(|(w, u)| format!("{w} ({u})")));
@@ -83,8 +99,9 @@ fn changes(text: &mut Bounded, rows: &[ChangeRow], folded: Option<&str>) {
     if rows.is_empty() {
         return;
     }
-    let open = folded.map(|what| format!("<details><summary>{} {what}</summary>\n", rows.len()));
-    text.push(&format!("\n{}", open.as_deref().unwrap_or("")));
+    if let Some(what) = folded {
+        text.push(&format!("\n<details><summary>{} {what}</summary>\n", rows.len()));
+    }
     text.push("\n");
     let head = ["", "load point", "number", "base", "new", "change", "interval (%)"];
     let mut lines = vec![line(&head.map(String::from)), rule(3, 4)];
@@ -114,9 +131,20 @@ fn finding_lines(text: &mut Bounded, input: &ReportInput) {
     }
     let mut lines = Vec::new();
     for finding in findings.iter().take(20) {
-        let mend = if finding.mend.is_empty() { String::new() } else { format!("; {}", finding.mend) };
-        let at = if finding.points.is_empty() { String::new() } else { format!(" ({})", finding.points) };
-        lines.push(format!("- {}: {}{}{}\n", finding.severity, escape(&finding.text), name(&at), escape(&mend)));
+        let mend =
+            if finding.mend.is_empty() { String::new() } else { format!("; {}", finding.mend) };
+        let at = if finding.points.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", finding.points)
+        };
+        lines.push(format!(
+            "- {}: {}{}{}\n",
+            finding.severity,
+            escape(&finding.text),
+            name(&at),
+            escape(&mend)
+        ));
     }
     text.push("\nWhat limits trust:\n\n");
     text.push_rows(&lines);
@@ -171,8 +199,15 @@ fn name(text: &str) -> String {
 /// Text that means nothing to Markdown, HTML or a forge (no mention of a person, no table's end).
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
+    let mut before = ' ';
+    let mut after = text.chars().skip(1);
     for c in text.chars() {
+        // An underscore within a word is plain: `max_num_seqs`.
+        let next = after.next();
+        let within = before.is_alphanumeric() && next.is_some_and(char::is_alphanumeric);
+        before = c;
         match c {
+            '_' if within => escaped.push('_'),
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
@@ -217,13 +252,11 @@ impl Bounded {
 
     fn finish(mut self, link: Option<&str>) -> String {
         if self.left_out > 0 {
-            self.text.push_str(&format!(
-                "\n{} more rows are in the full report\n",
-                self.left_out
-            ));
+            self.text.push_str(&format!("\n{} more rows are in the full report\n", self.left_out));
         }
         if let Some(link) = link.filter(|l| l.len() < TAIL_BYTES / 4) {
-            let safe: String = link.chars().filter(|c| !c.is_whitespace() && !"()<>".contains(*c)).collect();
+            let safe: String =
+                link.chars().filter(|c| !c.is_whitespace() && !"()<>".contains(*c)).collect();
             self.text.push_str(&format!("\n[The whole report]({safe})\n"));
         }
         self.text
@@ -240,5 +273,6 @@ mod tests {
         assert_eq!(escape("[x](http://y)"), "[x]\\(http://y)");
         assert_eq!(escape("+4.1 % [+2.9, +5.3]"), "+4.1 % [+2.9, +5.3]");
         assert_eq!(escape("a\nb"), "a b");
+        assert_eq!(escape("max_num _x_"), "max_num \\_x\\_");
     }
 }

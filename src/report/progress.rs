@@ -146,7 +146,13 @@ impl Terminal {
         }
     }
 
-    fn progress(&mut self, point: &str, stage: &str, completed: u64, planned: Option<u64>) -> Result<()> {
+    fn progress(
+        &mut self,
+        point: &str,
+        stage: &str,
+        completed: u64,
+        planned: Option<u64>,
+    ) -> Result<()> {
         let of = planned.map(|n| format!(" of {}", units::count(n))).unwrap_or_default();
         let point = terminal::plain(point);
         let text = format!("{point}: {stage}, {}{of} requests", units::count(completed));
@@ -189,7 +195,8 @@ impl Terminal {
         if let Some(bar) = &self.bar {
             bar.set_position(self.ended.min(self.rounds));
         }
-        let side = if side.is_empty() { String::new() } else { format!("  {}", terminal::plain(side)) };
+        let side =
+            if side.is_empty() { String::new() } else { format!("  {}", terminal::plain(side)) };
         let status = match status {
             "" => String::new(),
             status => format!("  {}", self.color.paint(Tone::Warn, status)),
@@ -205,7 +212,8 @@ fn bar(stream: Stream) -> ProgressBar {
     };
     let bar = ProgressBar::with_draw_target(Some(0), target);
     // The template is ours; where it did not parse, the default serves.
-    let style = ProgressStyle::with_template("{bar:12} round {pos} of {len}  {elapsed}  {wide_msg}");
+    let style =
+        ProgressStyle::with_template("{bar:12} round {pos} of {len}  {elapsed}  {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
 }
@@ -222,8 +230,13 @@ impl Reporter for Terminal {
             }
             Event::Finding(finding) => self.finding(finding),
             Event::StartReady { side, start, starts, ready_s } => {
-                let side = if side.is_empty() { String::new() } else { format!(" of {}", terminal::plain(side)) };
-                let took = ready_s.map(|s| format!(" after {}", units::duration(s))).unwrap_or_default();
+                let side = if side.is_empty() {
+                    String::new()
+                } else {
+                    format!(" of {}", terminal::plain(side))
+                };
+                let took =
+                    ready_s.map(|s| format!(" after {}", units::duration(s))).unwrap_or_default();
                 self.line(&format!("server ready{took}: start {start} of {starts}{side}"))
             }
             Event::RoundProgress { point, stage, completed, planned } => {
@@ -260,9 +273,6 @@ mod tests {
         silent.event(&Event::Warning { text: "x" }).unwrap();
         let summary = Summary { request_throughput: Some(43.9), ..Summary::default() };
         let line = terminal::point_line("chat/short/c64", &summary);
-        assert_eq!(
-            line,
-            "chat/short/c64         43.9 req/s  TTFT p50 – p99 –  TPOT – ms"
-        );
+        assert_eq!(line, "chat/short/c64         43.9 req/s  TTFT p50 – p99 –  TPOT – ms");
     }
 }

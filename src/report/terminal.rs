@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use super::view::figures::{self, FindingView};
 use super::view::{self, Outcome, index, shorten};
-use super::{Report, ReportInput};
+use super::{PointInput, Report, ReportInput};
 use crate::compare::Verdict;
 use crate::metric::{Measure, Metric};
 use crate::units;
@@ -15,8 +15,10 @@ const NARROW: usize = 80;
 const WIDE: usize = 104;
 /// Verdicts told one by one; the rest is counted.
 const TOLD: usize = 24;
+/// Load points in the table; of more, those that changed most.
+const TABLE_POINTS: usize = 40;
 /// Width of a column of numbers, and of the last.
-const COLUMN: usize = 9;
+const COLUMN: usize = 8;
 /// See [`COLUMN`].
 const LAST: usize = 6;
 
@@ -74,6 +76,7 @@ pub fn render(report: &Report, width: usize, color: Color) -> String {
     let width = width.max(NARROW);
     let mut text = table(input, width, color);
     verdicts(&mut text, input, width, color);
+    section(&mut text, "over all load points", &index::overall(input), width, color);
     section(&mut text, "whether to believe it", &index::trust(input), width, color);
     section(&mut text, "where the limit is", &index::limits(input), width, color);
     for finding in figures::findings(&input.all_findings()).iter().take(TOLD) {
@@ -123,42 +126,51 @@ fn columns(width: usize) -> Vec<Column> {
     let column = |measure, head| Column { measure, head, width: COLUMN };
     let mut columns = vec![
         column(Measure::QPS, "QPS"),
-        column(Measure::TTFT_P50, "TTFT p50"),
-        column(Measure::TTFT_P99, "p99"),
+        column(Measure::TTFT_P50, "TTFT"),
+        column(Measure::TTFT_P99, "TTFT"),
         column(Measure::TPOT_MEAN, "TPOT"),
-        column(Measure::ITL_P99, "ITL p99"),
+        column(Measure::ITL_P99, "ITL"),
         column(Measure::E2EL_MEAN, "E2EL"),
         Column { measure: Measure::ERROR_RATE, head: "err", width: LAST },
     ];
     if width >= WIDE {
         columns.insert(1, column(Measure::THROUGHPUT, "output"));
-        columns.insert(5, column(Measure::ITL_P50, "ITL p50"));
+        columns.insert(5, column(Measure::ITL_P50, "ITL"));
     }
     columns
+}
+
+/// The second line of a head: `p50 ms`.
+fn unit(measure: Measure) -> String {
+    let unit = measure.metric.unit();
+    measure.statistic.map_or_else(|| unit.to_owned(), |s| format!("{} {unit}", s.name()))
 }
 
 fn table(input: &ReportInput, width: usize, color: Color) -> String {
     let columns = columns(width);
     let first = width - columns.iter().map(|c| c.width).sum::<usize>();
     let heads: String = columns.iter().map(|c| right(c.head, c.width)).collect();
-    let units: String = columns.iter().map(|c| right(c.measure.metric.unit(), c.width)).collect();
+    let units: String = columns.iter().map(|c| right(&unit(c.measure), c.width)).collect();
     let mut text = format!("{}{heads}\n", left("load point", first));
     text.push_str(&color.paint(Tone::Dim, format!("{}{units}", left("", first)).trim_end()));
     text.push('\n');
     let several = input.sides.len() > 1;
-    for point in &input.points {
+    let points = shown_points(input);
+    for point in &points {
         if several {
-            text.push_str(&format!("{}\n", shorten(&plain(&point.id), width)));
+            text.push_str(&format!("{}\n", fit(&plain(&point.id), width)));
         }
         for (index, side) in input.sides.iter().enumerate() {
             let Some(figures) = point.side(index) else { continue };
             let name = if several { format!("  {}", plain(&side.name)) } else { plain(&point.id) };
             let status = figures::status_words(point.phase, figures.status);
+            let told = name.trim_start().starts_with(status);
             let name = match status {
-                "" => shorten(&name, first - 1),
+                "" => fit(&name, first - 1),
+                _ if told => fit(&name, first - 1), // `reference/…` says it itself
                 status => {
                     let room = first.saturating_sub(status.len() + 2);
-                    format!("{} {status}", shorten(&name, room))
+                    format!("{} {status}", fit(&name, room))
                 }
             };
             text.push_str(&left(&name, first));
@@ -168,7 +180,29 @@ fn table(input: &ReportInput, width: usize, color: Color) -> String {
             text.push('\n');
         }
     }
+    if points.len() < input.points.len() {
+        let more = view::plural(input.points.len() - points.len(), "more load point");
+        text.push_str(&format!("{more} in the report\n"));
+    }
     text
+}
+
+/// All load points, or of very many those where something happened, in the order of the plan.
+fn shown_points(input: &ReportInput) -> Vec<&PointInput> {
+    if input.points.len() <= TABLE_POINTS {
+        return input.points.iter().collect();
+    }
+    let ranked = figures::ranked_cells(input, None);
+    let mut ids: Vec<&str> = Vec::new();
+    for (_, cell) in &ranked {
+        if ids.len() < TABLE_POINTS && !ids.contains(&cell.point.as_str()) {
+            ids.push(&cell.point);
+        }
+    }
+    if ids.is_empty() {
+        return input.points.iter().take(TABLE_POINTS).collect();
+    }
+    input.points.iter().filter(|p| ids.contains(&p.id.as_str())).collect()
 }
 
 fn number(value: Option<f64>, column: &Column, color: Color) -> String {
@@ -180,14 +214,16 @@ fn number(value: Option<f64>, column: &Column, color: Color) -> String {
 fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) {
     let outcome = Outcome::of(input);
     let tone = match outcome {
-        Outcome::Regressed => Tone::Bad,
+        Outcome::Regressed | Outcome::Failed => Tone::Bad,
         Outcome::Improved => Tone::Good,
         Outcome::Invalid | Outcome::Inconclusive => Tone::Warn,
-        Outcome::Measured | Outcome::Unchanged => Tone::Bold,
+        Outcome::Measured | Outcome::Unchanged | Outcome::NoChangeFound => Tone::Bold,
     };
-    let label = color.paint(tone, outcome.label());
-    text.push_str(&format!("\n{label}: {}\n", index::headline(input)));
-    let ranked = figures::ranked_cells(input);
+    // Wrapped before it is painted: escapes have no width.
+    let line = wrapped(&format!("{}: {}", outcome.label(), index::headline(input)), width, 2);
+    let painted = color.paint(tone, outcome.label());
+    text.push_str(&format!("\n{}\n", line.replacen(outcome.label(), &painted, 1)));
+    let ranked = figures::ranked_cells(input, None);
     let worth = |verdict| !matches!(verdict, Verdict::Unchanged | Verdict::WithinNoise);
     let told: Vec<_> = ranked.iter().filter(|(_, c)| c.gated && worth(c.verdict)).collect();
     for (comparison, cell) in told.iter().take(TOLD) {
@@ -203,7 +239,7 @@ fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) 
         } else {
             String::new()
         };
-        let id = shorten(&plain(&cell.point), 40);
+        let id = fit(&plain(&cell.point), 40);
         let line = format!("{id}{side}: {}", plain(&view::cell_sentence(cell)));
         text.push_str(&format!("  {mark} {}\n", wrapped(&line, width - 4, 4)));
     }
@@ -231,7 +267,7 @@ fn finding_lines(text: &mut String, finding: &FindingView, width: usize, color: 
     };
     let at = match finding.points.as_str() {
         "" => String::new(),
-        points => format!(" ({})", shorten(&plain(points), 48)),
+        points => format!(" ({})", fit(&plain(points), 48)),
     };
     let severity = color.paint(tone, &finding.severity);
     let indent = finding.severity.len() + 2;
@@ -252,7 +288,7 @@ pub fn point_line(id: &str, summary: &crate::summary::Summary) -> String {
     };
     format!(
         "{:<21}{:>6} req/s  TTFT p50 {} p99 {}  TPOT {} ms{failed}",
-        shorten(&plain(id), 20),
+        fit(&plain(id), 20),
         units::optional(get(Measure::QPS)),
         units::optional(get(Measure::TTFT_P50)),
         units::optional(get(Measure::TTFT_P99)),
@@ -266,8 +302,16 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// `text` cut in its middle to at most `width` cells.
+fn fit(text: &str, width: usize) -> String {
+    // Wide characters may need the text cut further than its count of characters says.
+    let cut = (1..=width).rev().map(|count| shorten(text, count));
+    cut.into_iter().find(|t| cells(t) <= width).unwrap_or_default()
+}
+
 /// About how many cells a text takes: East Asian wide characters take two.
-fn cells(text: &str) -> usize {
+#[must_use]
+pub fn cells(text: &str) -> usize {
     text.chars().map(|c| 1 + usize::from(is_wide(c))).sum()
 }
 
@@ -296,7 +340,8 @@ pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut result = String::new();
     let mut used = 0;
     for word in text.split_whitespace() {
-        let length = cells(word);
+        let word = fit(word, width);
+        let length = cells(&word);
         if used > 0 && used + 1 + length > width {
             result.push('\n');
             result.push_str(&" ".repeat(indent));
@@ -305,7 +350,7 @@ pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> String {
             result.push(' ');
             used += 1;
         }
-        result.push_str(word);
+        result.push_str(&word);
         used += length;
     }
     result
@@ -320,12 +365,15 @@ mod tests {
         assert_eq!(cells("日本"), 4);
         assert_eq!(left("日本語", 5), "日本 ");
         assert_eq!(right("1", 3), "  1");
+        assert_eq!(fit("日本語のモデル", 7), "日…デル");
+        assert!(cells(&fit("日本語のモデル", 7)) <= 7);
     }
 
     #[test]
     fn lines_break_at_spaces() {
         assert_eq!(wrapped("aa bb cc", 5, 2), "aa bb\n  cc");
         assert_eq!(wrapped("", 5, 2), "");
+        assert_eq!(wrapped("abcdefghi x", 5, 2), "ab…hi\n  x");
     }
 
     #[test]

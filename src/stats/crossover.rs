@@ -105,13 +105,15 @@ impl Curve<'_> {
             .map(|(_, (latency, throughput))| excess(latency, throughput))
             .collect::<Option<_>>()?;
         let points = self.load.len();
-        if points == 0 || rows.iter().any(|row| row.len() != points) {
+        let ascends = self.load.windows(2).all(|pair| 0.0 < pair[0] && pair[0] < pair[1]);
+        if points == 0 || !ascends || rows.iter().any(|row| row.len() != points) {
             return None;
         }
         (0..points).map(|i| mean(&rows.iter().map(|row| row[i]).collect::<Vec<_>>())).collect()
     }
 
-    /// The crossover. `None` where the curve is empty, ragged or holds a value not above zero.
+    /// The crossover. `None` where the curve is empty, ragged, does not ascend or holds a value not
+    /// above zero.
     #[must_use]
     pub fn crossover(&self) -> Option<Crossover> {
         let excess = self.mean_excess(None)?;
@@ -232,5 +234,21 @@ mod tests {
             crossover,
             Some(Crossover::At(Located { bounds: Bounds::AtLeast(_), .. }))
         ));
+    }
+
+    #[test]
+    fn loads_that_do_not_ascend_have_no_knee_and_are_no_panic() {
+        let rows = vec![vec![1.0, 1.1, 1.3, 4.0]];
+        let throughput = vec![vec![1.0, 3.0, 5.0, 6.0]];
+        let steadiness = [Steadiness::Steady; 4];
+        for load in [[1.3, 1.0, 4.0, 8.0], [1.0, 4.0, 4.0, 8.0], [0.0, 1.0, 2.0, 3.0]] {
+            let curve = Curve {
+                load: &load,
+                latency: &rows,
+                throughput: &throughput,
+                steadiness: &steadiness,
+            };
+            assert_eq!((curve.knee(), curve.crossover()), (None, None));
+        }
     }
 }

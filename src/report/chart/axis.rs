@@ -7,6 +7,8 @@ use crate::units;
 pub enum Scale {
     /// From zero.
     Linear,
+    /// Round the values, without zero: for small differences. The chart must say so.
+    Tight,
     /// By the logarithm, for values that span more than a factor.
     Log,
 }
@@ -50,6 +52,12 @@ impl Axis {
         let scale = spec.scale.unwrap_or(if wide { Scale::Log } else { Scale::Linear });
         match (scale, least) {
             (Scale::Log, Some(least)) if all_positive => Self::log(spec, least, most),
+            (Scale::Tight, _) if !finite.is_empty() => {
+                let low = finite.iter().copied().fold(f64::INFINITY, f64::min);
+                // Values that are all the same get a tenth of room to either side.
+                let room = if most > low { (most - low) * 0.15 } else { low.abs() * 0.1 };
+                Self::linear(spec, low - room, most + room)
+            }
             _ => Self::linear(spec, lowest, most),
         }
     }
@@ -57,10 +65,10 @@ impl Axis {
     fn linear(spec: &AxisSpec, low: f64, most: f64) -> Self {
         let span = (most - low).max(f64::MIN_POSITIVE);
         let high = spec.end.unwrap_or(if most > low { most + 0.06 * span } else { low + 1.0 });
-        let step = nice_step((high - low) / 4.0);
+        let step = nice_step((high - low) / 5.0);
         let ticks = if spec.ticks.is_empty() {
             let first = (low / step).ceil();
-            // 12 is beyond what a step of a quarter can give; it bounds the loop.
+            // 12 is beyond what a step of a fifth can give; it bounds the loop.
             (0..12_u8).map(|i| (first + f64::from(i)) * step).filter(|t| *t <= high).collect()
         } else {
             spec.ticks.clone()
@@ -71,7 +79,8 @@ impl Axis {
 
     fn log(spec: &AxisSpec, least: f64, most: f64) -> Self {
         // One value, or equal ones, still need an axis of some length.
-        let (low, high) = if most / least < 1.5 { (least / 2.0, most * 2.0) } else { (least, most) };
+        let (low, high) =
+            if most / least < 1.5 { (least / 2.0, most * 2.0) } else { (least, most) };
         let pad = (high / low).powf(0.05);
         let (low, high) = (low / pad, high * pad);
         let ticks = if spec.ticks.is_empty() { log_ticks(low, high) } else { spec.ticks.clone() };
@@ -82,7 +91,7 @@ impl Axis {
     /// Where `value` lies: 0 at the low end, 1 at the high end, clamped to the axis.
     pub(super) fn place(&self, value: f64) -> f64 {
         let share = match self.scale {
-            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Linear | Scale::Tight => (value - self.low) / (self.high - self.low),
             Scale::Log => (value / self.low).ln() / (self.high / self.low).ln(),
         };
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
@@ -119,7 +128,10 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     let first = low.log10().floor();
     let powers = (0..40_u8).map(|i| 10_f64.powf(first + f64::from(i)));
     let powers = powers.take_while(|p| *p <= high);
-    powers.flat_map(|p| folds.iter().map(move |f| f * p)).filter(|t| (low..=high).contains(t)).collect()
+    powers
+        .flat_map(|p| folds.iter().map(move |f| f * p))
+        .filter(|t| (low..=high).contains(t))
+        .collect()
 }
 
 /// A tick's text: `0.5`, `20`, `5k`, `1.5M`.
@@ -153,7 +165,7 @@ mod tests {
     #[test]
     fn round_ticks_from_zero() {
         let axis = Axis::fit(&AxisSpec::default(), [3.0, 9.0].into_iter());
-        assert_eq!(texts(&axis), ["0", "5"]);
+        assert_eq!(texts(&axis), ["0", "2", "4", "6", "8"]);
         let axis = Axis::fit(&AxisSpec::default(), [0.3].into_iter());
         assert_eq!(texts(&axis), ["0", "0.1", "0.2", "0.3"]);
     }
@@ -167,7 +179,8 @@ mod tests {
 
     #[test]
     fn odd_data_do_no_harm() {
-        for data in [vec![], vec![0.0], vec![0.0, 0.0], vec![f64::NAN], vec![5.0], vec![-1.0, 1.0]] {
+        for data in [vec![], vec![0.0], vec![0.0, 0.0], vec![f64::NAN], vec![5.0], vec![-1.0, 1.0]]
+        {
             for scale in [None, Some(Scale::Log), Some(Scale::Linear)] {
                 let spec = AxisSpec { scale, ..AxisSpec::default() };
                 let axis = Axis::fit(&spec, data.iter().copied());
@@ -182,6 +195,6 @@ mod tests {
     fn crowded_ticks_are_thinned() {
         let spec = AxisSpec { ticks: vec![1.0, 2.0, 3.0, 64.0, 128.0], ..AxisSpec::default() };
         let axis = Axis::fit(&spec, std::iter::empty());
-        assert_eq!(axis.roomy_ticks(0.02).len(), 4); // 1 2 3 64 128 on a log axis: one is left out
+        assert_eq!(axis.roomy_ticks(0.03).len(), 4); // on the log axis 3 is too near to 2
     }
 }

@@ -36,14 +36,14 @@ pub fn chart(metric: Metric, samples: &[Sample<'_>]) -> Option<Chart> {
         color: sample.color,
         weight: Weight::Bare,
         points: curve(values),
-        end_label: None,
+        ..Series::default()
     });
     let dots = sorted.iter().map(|(sample, values)| Series {
         name: sample.name.to_owned(),
         color: sample.color,
         weight: Weight::Dots,
         points: PERCENTILES.iter().map(|p| Point::new(quantile(values, *p / 100.0), *p)).collect(),
-        end_label: None,
+        ..Series::default()
     });
     let spec = Spec {
         title: format!("{metric}: distribution over requests"),

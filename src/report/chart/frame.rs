@@ -70,12 +70,21 @@ pub fn draw(spec: &Spec) -> String {
     let mut svg = String::new();
     let drawn = {
         let area = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
-        Frame::new(&area, spec).and_then(|frame| frame.draw(spec)).and_then(|()| Ok(area.present()?))
+        Frame::new(&area, spec)
+            .and_then(|frame| frame.draw(spec))
+            .and_then(|()| Ok(area.present()?))
     };
     match drawn {
         Ok(()) => themed(&svg, &spec.title, &spec.description),
         Err(_) => String::from("<p class=\"muted\">this chart could not be drawn</p>"),
     }
+}
+
+/// Whether a line is the base that others lie on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lie {
+    Under,
+    Over,
 }
 
 struct Frame<'a, 'b> {
@@ -117,8 +126,11 @@ impl<'a, 'b> Frame<'a, 'b> {
         for mark in &spec.marks {
             self.mark(mark)?;
         }
-        for series in spec.series.iter().rev() {
-            self.line(series)?;
+        let several = spec.series.iter().any(|s| s.color > 0);
+        for series in &spec.series {
+            // The base is the wider line beneath, so that what lies on it leaves it to be seen.
+            let under = several && series.color == 0;
+            self.line(series, if under { Lie::Under } else { Lie::Over })?;
         }
         self.end_labels(spec)
     }
@@ -163,44 +175,70 @@ impl<'a, 'b> Frame<'a, 'b> {
         for y in (self.top..self.bottom).step_by(16) {
             self.path(&[(x, y), (x, (y + 8).min(self.bottom))], MUTED.stroke_width(2))?;
         }
-        let (h, dx) = if x > (self.left + self.right) / 2 { (HPos::Right, -8) } else { (HPos::Left, 8) };
+        let (h, dx) =
+            if x > (self.left + self.right) / 2 { (HPos::Right, -8) } else { (HPos::Left, 8) };
         self.text(&mark.label, (x + dx, self.top - 6), MUTED, h, VPos::Top)
     }
 
-    fn line(&self, series: &Series) -> Fallible<()> {
+    fn line(&self, series: &Series, lie: Lie) -> Fallible<()> {
         let color = series_color(series.color);
         let points: Vec<&Point> =
             series.points.iter().filter(|p| p.x.is_finite() && p.y.is_finite()).collect();
         let path: Vec<(i32, i32)> = points.iter().map(|p| self.at(p.x, p.y)).collect();
-        self.band(&points, color)?;
+        self.intervals(&points, color, series.weight)?;
         let (width, alpha, radius) = match series.weight {
             Weight::Strong => (5, 1.0, 7),
-            Weight::Pale => (3, 0.62, 5),
+            Weight::Pale => (3, 1.0, 5),
             Weight::Dots => (0, 1.0, 8),
+            Weight::Specks => (0, 0.6, 4),
             Weight::Bare => (4, 1.0, 0),
         };
+        let extra = match lie {
+            Lie::Under => 4,
+            Lie::Over => 0,
+        };
         if width > 0 && path.len() > 1 {
-            self.path(&path, color.mix(alpha).stroke_width(width))?;
+            self.path(&path, color.mix(alpha).stroke_width(width + extra))?;
         }
         let radius = if path.len() == 1 { radius.max(7) } else { radius };
-        for (place, point) in path.iter().zip(&points) {
-            if radius > 0 {
+        let radius = if radius > 0 { radius + extra / 2 } else { 0 };
+        if radius > 0 {
+            for place in &path {
                 self.area.draw(&Circle::new(*place, radius, color.mix(alpha).filled()))?;
             }
-            if let Some(label) = &point.label {
-                let near_end = place.0 + text_width(label) + 14 > self.right;
-                let (h, dx) = if near_end { (HPos::Right, -14) } else { (HPos::Left, 12) };
-                self.text(label, (place.0 + dx, place.1 + 10), INK, h, VPos::Top)?;
+        }
+        self.point_labels(&path, &points)
+    }
+
+    /// Labels beside points, right of a line that rises and under one that runs flat; one that would
+    /// lie on the label before it is left out.
+    fn point_labels(&self, path: &[(i32, i32)], points: &[&Point]) -> Fallible<()> {
+        let mut last: Option<(i32, i32)> = None;
+        for (index, (place, point)) in path.iter().zip(points).enumerate() {
+            let Some(label) = &point.label else { continue };
+            let width = text_width(label);
+            let next = path.get(index + 1).copied().unwrap_or((place.0 + 1, place.1));
+            let flat = (next.0 - place.0).abs() > (next.1 - place.1).abs();
+            let at = match (flat, place.0 + width + 16 > self.right) {
+                (_, true) => (self.right - width, place.1 + FONT),
+                (true, false) => (place.0 + 2, place.1 + FONT),
+                (false, false) => (place.0 + 16, place.1),
+            };
+            let at = (at.0, at.1.min(self.bottom - FONT / 2));
+            if last.is_some_and(|l| (at.1 - l.1).abs() < FONT && (at.0 - l.0).abs() < width + 8) {
+                continue;
             }
+            last = Some(at);
+            self.text(label, at, INK, HPos::Left, VPos::Center)?;
         }
         Ok(())
     }
 
-    /// Intervals: a band where neighbours have them, a whisker at each point.
-    fn band(&self, points: &[&Point], color: RGBColor) -> Fallible<()> {
+    /// Intervals: a band where neighbours on a line have them, a whisker at each point.
+    fn intervals(&self, points: &[&Point], color: RGBColor, weight: Weight) -> Fallible<()> {
         let with: Vec<(f64, (f64, f64))> =
             points.iter().filter_map(|p| Some((p.x, p.interval?))).collect();
-        if with.len() > 1 {
+        if with.len() > 1 && weight != Weight::Dots {
             let low = with.iter().map(|(x, i)| self.at(*x, i.0));
             let high = with.iter().rev().map(|(x, i)| self.at(*x, i.1));
             let outline: Vec<(i32, i32)> = low.chain(high).collect();

@@ -19,16 +19,24 @@ pub fn chart(
         description: format!("{title} ({}) against {x_label}", metric.unit()),
         x: AxisSpec {
             label: x_label.to_owned(),
-            scale: (loads.len() > 2).then_some(Scale::Log),
+            scale: Some(Scale::Log),
             ticks: loads.to_vec(),
             end: None,
         },
-        y: AxisSpec { label: metric.unit().to_owned(), ..AxisSpec::default() },
+        y: AxisSpec {
+            label: metric.unit().to_owned(),
+            // A plateau must look like one; latencies may span decades.
+            scale: (!metric.is_distribution()).then_some(Scale::Linear),
+            ..AxisSpec::default()
+        },
         series,
         marks: Vec::new(),
     };
-    Chart { title: title.to_owned(), svg: draw(&spec), ..Chart::default() }
-        .with_series_table(x_label, &spec.series, metric.unit())
+    Chart { title: title.to_owned(), svg: draw(&spec), ..Chart::default() }.with_series_table(
+        x_label,
+        &spec.series,
+        metric.unit(),
+    )
 }
 
 impl Chart {
@@ -69,10 +77,7 @@ pub(super) fn legend(series: &[Series]) -> Vec<LegendItem> {
     let mut items: Vec<LegendItem> = Vec::new();
     for one in series {
         if items.iter().all(|i| i.series != one.color) {
-            let name = match &one.end_label {
-                Some(end) => one.name.trim_end_matches(end.as_str()).trim_end().to_owned(),
-                None => one.name.clone(),
-            };
+            let name = one.side.as_ref().unwrap_or(&one.name).clone();
             items.push(LegendItem { name, series: one.color % super::frame::COLORS });
         }
     }

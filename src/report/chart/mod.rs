@@ -43,8 +43,10 @@ pub struct LegendItem {
 /// A line of a chart.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
-    /// What it is, for the legend and the data table.
+    /// What it is, for the data table.
     pub name: String,
+    /// What its colour stands for, where that is less than its name: the side of `main p50`.
+    pub side: Option<String>,
     /// The number of its colour, from 0.
     pub color: usize,
     /// Drawn thinner and paler, as second to another of the same colour.
@@ -63,8 +65,10 @@ pub enum Weight {
     Strong,
     /// A companion of a strong one.
     Pale,
-    /// Points only.
+    /// Points, each with its interval as a connector.
     Dots,
+    /// Many small points.
+    Specks,
     /// A line without dots.
     Bare,
 }

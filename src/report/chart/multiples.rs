@@ -36,7 +36,8 @@ pub fn chart(knee: &Knee) -> Chart {
             scale: Some(Scale::Log),
             ..AxisSpec::default()
         },
-        series: vec![line("QPS ×", 0, |m| m.qps), line(&latency, 1, |m| m.latency)],
+        // Other colours than the sides have.
+        series: vec![line("QPS ×", 2, |m| m.qps), line(&latency, 3, |m| m.latency)],
         marks: apart(marks.collect()),
     };
     let note = format!("crossover {}; knee {}", knee.crossover.state, knee.knee.state);

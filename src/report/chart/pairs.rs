@@ -2,7 +2,7 @@
 
 use super::axis::{AxisSpec, Scale};
 use super::frame::{Spec, draw};
-use super::{Chart, LegendItem, Point, Series};
+use super::{Chart, LegendItem, Point, Series, Weight};
 use crate::compare::Cell;
 use crate::metric::Metric;
 use crate::units;
@@ -21,14 +21,19 @@ pub fn chart(cell: &Cell, base: &str, new: &str) -> Option<Chart> {
     if !pairs.iter().any(|(_, b, n)| b.is_some() && n.is_some()) {
         return None;
     }
-    let side = |color: usize, name: &str, pick: fn(&(f64, Option<f64>, Option<f64>)) -> Option<f64>| {
-        Series {
-            name: name.to_owned(),
-            color,
-            points: pairs.iter().filter_map(|p| Some(Point::new(p.0, pick(p)?))).collect(),
-            ..Series::default()
-        }
+    let point = |x: f64, y: f64, other: Option<f64>| Point {
+        interval: other.map(|o| (o.min(y), o.max(y))), // the connector of the pair
+        ..Point::new(x, y)
     };
+    let side = |color: usize, name: &str, points: Vec<Point>| Series {
+        name: name.to_owned(),
+        color,
+        weight: Weight::Dots,
+        points,
+        ..Series::default()
+    };
+    let bases = pairs.iter().filter_map(|p| Some(point(p.0, p.1?, None))).collect();
+    let news = pairs.iter().filter_map(|p| Some(point(p.0, p.2?, p.1))).collect();
     let title = cell.measure.label();
     let spec = Spec {
         description: format!("{title} of each restart pair, {base} against {new}"),
@@ -40,8 +45,12 @@ pub fn chart(cell: &Cell, base: &str, new: &str) -> Option<Chart> {
             #[allow(clippy::cast_precision_loss)] // some blocks
             end: Some(pairs.len() as f64 + 0.5),
         },
-        y: AxisSpec { label: cell.measure.metric.unit().into(), ..AxisSpec::default() },
-        series: vec![side(0, base, |p| p.1), side(1, new, |p| p.2)],
+        y: AxisSpec {
+            label: format!("{} (not from zero)", cell.measure.metric.unit()),
+            scale: Some(Scale::Tight),
+            ..AxisSpec::default()
+        },
+        series: vec![side(0, base, bases), side(1, new, news)],
         marks: Vec::new(),
     };
     let row = |(block, b, n): &(f64, Option<f64>, Option<f64>)| {

@@ -1,6 +1,6 @@
 //! The chart of throughput against latency: up and to the left is better.
 
-use super::axis::AxisSpec;
+use super::axis::{AxisSpec, Scale};
 use super::frame::{Spec, draw};
 use super::{Chart, Series};
 use crate::metric::Measure;
@@ -12,11 +12,12 @@ pub fn chart(latency: Measure, series: Vec<Series>) -> Chart {
     let spec = Spec {
         title: title.clone(),
         description: format!("output tokens per second against {}", latency.label()),
-        x: AxisSpec {
-            label: format!("{} (ms)", latency.label()),
+        x: AxisSpec { label: format!("{} (ms)", latency.label()), ..AxisSpec::default() },
+        y: AxisSpec {
+            label: "output tok/s".into(),
+            scale: Some(Scale::Linear),
             ..AxisSpec::default()
         },
-        y: AxisSpec { label: "output tok/s".into(), ..AxisSpec::default() },
         series,
         marks: Vec::new(),
     };

@@ -36,12 +36,12 @@ pub fn chart(title: &str, unit: &str, shape: Shape, tracks: &[Track<'_>]) -> Opt
         .map(|t| Series {
             name: t.name.to_owned(),
             color: t.color,
-            weight: if shape == Shape::Events { Weight::Dots } else { Weight::Bare },
+            weight: if shape == Shape::Events { Weight::Specks } else { Weight::Bare },
             points: super::thinned(t.samples, POINTS)
                 .into_iter()
                 .map(|(x, y)| Point::new(x, y))
                 .collect(),
-            end_label: None,
+            ..Series::default()
         })
         .collect();
     if series.is_empty() {

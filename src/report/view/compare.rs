@@ -8,7 +8,9 @@ use super::{value, value_unit};
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::record::{Finding, Severity};
+use crate::report::chart::Chart;
 use crate::report::{ReportInput, SideInput};
+use crate::scenario::Load;
 
 /// The measures of the table as inference engineers write it.
 pub const ENGINEERS: [Measure; 5] = [
@@ -19,6 +21,9 @@ pub const ENGINEERS: [Measure; 5] = [
     Measure::THROUGHPUT,
 ];
 
+/// Groups whose charts are on the page; every group has its own page.
+const GROUPS_DRAWN: usize = 4;
+
 /// Everything the comparison page shows.
 #[derive(Debug, Clone, Serialize)]
 pub struct CompareView {
@@ -26,10 +31,23 @@ pub struct CompareView {
     pub sides: Vec<String>,
     /// What differs between them: a row per parameter.
     pub parameters: Vec<ParameterRow>,
+    /// Charts of the first groups, the sides overlaid.
+    pub charts: Vec<Chart>,
     /// Head of the table.
-    pub head: Vec<String>,
+    pub head: Vec<CompareHead>,
     /// A row per load point and side.
     pub rows: Vec<CompareRow>,
+}
+
+/// A column's head.
+#[derive(Debug, Clone, Serialize)]
+pub struct CompareHead {
+    /// What it is.
+    pub label: String,
+    /// Its unit; empty for texts.
+    pub unit: String,
+    /// Its definition; empty for texts.
+    pub definition: String,
 }
 
 /// A parameter that differs.
@@ -135,22 +153,46 @@ pub fn identical_sides(input: &ReportInput) -> Vec<Finding> {
 #[must_use]
 pub fn view(input: &ReportInput) -> CompareView {
     let facts = differing_metadata(input);
-    let mut head = vec!["scenario".to_owned(), "configuration".to_owned()];
-    head.extend(facts.iter().map(|f| f.name.clone()));
-    head.push("load".to_owned());
-    head.extend(ENGINEERS.iter().map(|m| format!("{} ({})", m.label(), m.metric.unit())));
+    let text = |label: &str| CompareHead {
+        label: label.to_owned(),
+        unit: String::new(),
+        definition: String::new(),
+    };
+    let mut head = vec![text("scenario"), text("configuration")];
+    head.extend(facts.iter().map(|f| text(&f.name)));
+    head.push(text(load_head(input)));
+    head.extend(ENGINEERS.iter().map(|m| CompareHead {
+        label: m.label(),
+        unit: m.metric.unit().to_owned(),
+        definition: m.metric.definition().to_owned(),
+    }));
     CompareView {
         sides: input.sides.iter().map(|s| s.name.clone()).collect(),
         parameters: differing(input),
+        charts: charts(input),
         head,
         rows: rows(input, &facts),
     }
+}
+
+fn charts(input: &ReportInput) -> Vec<Chart> {
+    let groups = input.groups();
+    let several = groups.len() > 1;
+    let named = |group: &&str| {
+        let mut charts = super::group::card_charts(input, group);
+        for chart in charts.iter_mut().filter(|_| several) {
+            chart.title = format!("{}: {}", super::shorten(group, 40), chart.title);
+        }
+        charts
+    };
+    groups.iter().take(GROUPS_DRAWN).flat_map(named).collect()
 }
 
 /// The rows of the engineers' table, load point by load point.
 #[must_use]
 pub fn rows(input: &ReportInput, facts: &[ParameterRow]) -> Vec<CompareRow> {
     let mut rows = Vec::new();
+    let closed = load_head(input) == "concurrency";
     let mut last_scenario = String::new();
     for point in input.points.iter().filter(|p| p.phase == Phase::Load) {
         let scenario = format!("{}/{}", point.point.group, point.point.scenario);
@@ -170,12 +212,22 @@ pub fn rows(input: &ReportInput, facts: &[ParameterRow]) -> Vec<CompareRow> {
                 side: side.name.clone(),
                 series: index,
                 parameters: facts.iter().map(|f| f.values[index].clone()).collect(),
-                load: super::load_words(point.point.load),
+                load: match (closed, point.point.load) {
+                    (true, Load::Concurrency(n)) => n.to_string(),
+                    (_, load) => super::load_words(load),
+                },
                 numbers: ENGINEERS.iter().zip(&best).map(number).collect(),
             });
         }
     }
     rows
+}
+
+/// What the column of loads is called: engineers say concurrency where every load is one.
+#[must_use]
+pub fn load_head(input: &ReportInput) -> &'static str {
+    let mut loads = input.points.iter().filter(|p| p.phase == Phase::Load).map(|p| p.point.load);
+    if loads.all(|l| matches!(l, Load::Concurrency(_))) { "concurrency" } else { "load" }
 }
 
 fn best(measure: Measure, values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
@@ -193,7 +245,7 @@ fn best(measure: Measure, values: impl Iterator<Item = Option<f64>>) -> Option<f
 #[must_use]
 pub fn peak(input: &ReportInput, side: usize, measure: Measure) -> Option<(String, String)> {
     let loads = input.points.iter().filter(|p| p.phase == Phase::Load);
-    let with = loads.filter_map(|p| Some((p, p.get(side, measure)?)));
+    let with = loads.filter_map(|p| Some((p, p.get(side, measure).filter(|v| *v > 0.0)?)));
     let (point, number) = with.max_by(|a, b| a.1.total_cmp(&b.1))?;
     Some((value_unit(measure, Some(number)), point.id.clone()))
 }

@@ -6,7 +6,7 @@ use super::{
     COLUMNS, cell_note, change, change_interval, slug, value, value_interval, verdict_class,
     verdict_label, verdict_mark, verdict_rank,
 };
-use crate::compare::{Cell, Comparison};
+use crate::compare::{Cell, Comparison, Verdict};
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::record::stored::RoundStatus;
@@ -75,7 +75,9 @@ pub struct Number {
 #[must_use]
 pub fn point_href(point: &PointInput) -> String {
     let place = &point.point;
-    let file = format!("{}-{}", slug(&place.scenario), slug(&place.load.id()));
+    // A sweep may hold the reference's own rate.
+    let kind = if point.phase == Phase::Reference { "reference-" } else { "" };
+    let file = format!("{kind}{}-{}", slug(&place.scenario), slug(&place.load.id()));
     format!("{}/{file}.html", slug(&place.group))
 }
 
@@ -184,10 +186,11 @@ pub struct ChangeRow {
 /// The widest change that bars show: beyond it they are cut.
 const BAR_LIMITS: (f64, f64) = (0.05, 0.50);
 
-/// How wide the bars of `cells` reach to either side.
+/// How wide the bars of `cells` reach to either side: as far as what is decided; wider intervals of
+/// the rest are cut.
 #[must_use]
 pub fn bar_reach<'a>(cells: impl Iterator<Item = &'a Cell>) -> f64 {
-    let ends = cells.filter_map(|c| {
+    let ends = cells.filter(|c| c.verdict != Verdict::Inconclusive).filter_map(|c| {
         let (low, high) = c.interval.or(c.change.map(|x| (x, x)))?;
         Some(low.abs().max(high.abs()))
     });
@@ -238,11 +241,15 @@ pub fn change_row(
     }
 }
 
-/// All cells with their comparison, those that matter most first.
+/// The cells of a load point (or of all) with their comparison, those that matter most first.
 #[must_use]
-pub fn ranked_cells(input: &ReportInput) -> Vec<(&Comparison, &Cell)> {
+pub fn ranked_cells<'a>(
+    input: &'a ReportInput,
+    point: Option<&str>,
+) -> Vec<(&'a Comparison, &'a Cell)> {
     let all = input.comparisons.iter().flat_map(|c| c.cells.iter().map(move |cell| (c, cell)));
-    let mut all: Vec<(&Comparison, &Cell)> = all.collect();
+    let here = all.filter(|(_, cell)| point.is_none_or(|id| cell.point == id));
+    let mut all: Vec<(&Comparison, &Cell)> = here.collect();
     let size = |cell: &Cell| cell.change.map_or(0.0, f64::abs);
     all.sort_by(|(_, a), (_, b)| {
         let rank = verdict_rank(a.verdict).cmp(&verdict_rank(b.verdict));
@@ -314,14 +321,20 @@ pub fn glossary() -> Vec<Entry> {
         ("rate-1 reference", "open loop at 1 request/s: what the multiples are relative to"),
         ("crossover", "the load at which the latency multiple overtakes the QPS multiple"),
         ("knee", "the load at which QPS / latency is highest"),
-        ("restart", "one launch of the server: what a verdict counts, since requests of one launch move together"),
+        (
+            "restart",
+            "one launch of the server: what a verdict counts, since requests of one launch move together",
+        ),
         ("regressed, improved", "a change for sure, and larger than the floor of its metric"),
         ("unchanged", "shown to lie within the floor"),
         ("within noise", "a change for sure, but smaller than the floor"),
         ("inconclusive", "not enough data to say"),
         ("saturated", "beyond what the server can take: only its capacity is judged"),
         ("overloaded", "above 5 % of the requests failed: latencies are those of survivors"),
-        ("invalid", "the client or the load could have moved the number by more than half its floor"),
+        (
+            "invalid",
+            "the client or the load could have moved the number by more than half its floor",
+        ),
         ("incomparable", "other lengths, definitions, dataset or model"),
         ("gated", "a metric that can fail the run; others are observed"),
     ];

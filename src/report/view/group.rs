@@ -43,12 +43,14 @@ pub struct ScenarioView {
     pub figures: Vec<FigureRow>,
 }
 
-/// The names of a group's scenarios, in order.
+/// The names of a group's scenarios, in order. A group that holds only references names those.
 #[must_use]
 pub fn scenarios<'a>(input: &'a ReportInput, group: &str) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
-    for point in input.points.iter().filter(|p| p.point.group == group) {
-        if point.phase == Phase::Load && !names.contains(&point.point.scenario.as_str()) {
+    let here = || input.points.iter().filter(|p| p.point.group == group);
+    let any_load = here().any(|p| p.phase == Phase::Load);
+    for point in here().filter(|p| p.phase == Phase::Load || !any_load) {
+        if !names.contains(&point.point.scenario.as_str()) {
             names.push(&point.point.scenario);
         }
     }
@@ -88,8 +90,10 @@ pub fn view(input: &ReportInput, group: &str) -> GroupView {
 }
 
 fn points_of<'a>(input: &'a ReportInput, group: &str, scenario: &str) -> Vec<&'a PointInput> {
-    let all = input.points.iter().filter(|p| p.phase == Phase::Load);
-    all.filter(|p| p.point.group == group && p.point.scenario == scenario).collect()
+    let here =
+        || input.points.iter().filter(|p| p.point.group == group && p.point.scenario == scenario);
+    let loads: Vec<&PointInput> = here().filter(|p| p.phase == Phase::Load).collect();
+    if loads.is_empty() { here().collect() } else { loads }
 }
 
 fn limits(input: &ReportInput, group: &str, scenario: &str) -> Vec<String> {
@@ -100,9 +104,12 @@ fn limits(input: &ReportInput, group: &str, scenario: &str) -> Vec<String> {
             _ => String::new(),
         };
         let latency = knee.measure.label();
-        lines.push(format!("{whose}knee ({latency}) {}", knee.knee.state));
-        lines.push(format!("{whose}crossover ({latency}) {}", knee.crossover.state));
-        lines.extend(knee.best_value.iter().map(|b| format!("{whose}{b}")));
+        let best =
+            knee.best_value.as_ref().map(|b| format!("; best value {b}")).unwrap_or_default();
+        lines.push(format!(
+            "{whose}{latency} against QPS: knee {}; crossover {}{best}",
+            knee.knee.state, knee.crossover.state
+        ));
     }
     lines
 }
@@ -132,7 +139,8 @@ fn load_charts(input: &ReportInput, points: &[&PointInput], brief: bool) -> Vec<
         .take(take)
         .filter_map(|(title, metric, statistics)| {
             let series = series(input, points, metric, statistics);
-            if series.is_empty() {
+            let nothing = |s: &Series| s.points.iter().all(|p| p.y == 0.0);
+            if series.iter().all(nothing) {
                 return None;
             }
             let mut loads: Vec<f64> = points.iter().map(|p| load_number(p.point.load)).collect();
@@ -166,10 +174,14 @@ fn series(
             }
             let measure = Measure { metric, statistic };
             let line = Series {
-                name: [side.name.as_str(), statistic.map_or("", Statistic::name)].join(" ").trim().to_owned(),
+                name: [side.name.as_str(), statistic.map_or("", Statistic::name)]
+                    .join(" ")
+                    .trim()
+                    .to_owned(),
+                side: Some(side.name.clone()),
                 color: index,
                 weight: if rank == 0 { Weight::Strong } else { Weight::Pale },
-                points: line_points(points, index, measure),
+                points: line_points(points, index, measure, rank),
                 // Every side's lines end near each other: the base's labels are enough.
                 end_label: (index == 0).then(|| statistic.map(|s| s.name().to_owned())).flatten(),
             };
@@ -181,10 +193,11 @@ fn series(
     all
 }
 
-fn line_points(points: &[&PointInput], side: usize, measure: Measure) -> Vec<Point> {
+/// With several lines of a colour only the first shows its intervals, or they would hide each other.
+fn line_points(points: &[&PointInput], side: usize, measure: Measure, rank: usize) -> Vec<Point> {
     let percent = if measure.metric == Metric::ErrorRate { 100.0 } else { 1.0 };
     let point = |p: &&PointInput| {
-        let interval = p.side(side)?.intervals.get(&measure.name()).copied();
+        let interval = p.side(side)?.intervals.get(&measure.name()).copied().filter(|_| rank == 0);
         Some(Point {
             x: load_number(p.point.load),
             y: p.get(side, measure)? * percent,

@@ -3,19 +3,29 @@
 use serde::Serialize;
 
 use super::figures::{self, ChangeRow, Entry, FigureRow, FindingView, Head};
-use super::{Outcome, cell_sentence, mode_sentence, plural, verdict_label};
-use crate::compare::{Cell, Comparison, Verdict};
+use super::{Outcome, mode_sentence, plural, verdict_label};
+use crate::compare::{Cell, Comparison, SuiteResult, Verdict};
 use crate::metric::Measure;
 use crate::plan::Phase;
 use crate::record::{Severity, StoredRun};
-use crate::report::ReportInput;
 use crate::report::chart::Chart;
+use crate::report::{ReportInput, SideInput};
 use crate::units;
 
 /// Groups whose cards have charts; more would make the page heavy.
 const CARDS_WITH_CHARTS: usize = 12;
-/// Changes told in the banner.
-const TOLD: usize = 6;
+/// Measures told over all load points.
+const OVERALL_TOLD: usize = 8;
+/// Longest name in the banner.
+const ID_LIMIT: usize = 64;
+/// Load points told in the banner.
+const TOLD: usize = 5;
+/// Differing parameters told beside the run's identity; all are on the page of all sides.
+const DIFFERING_TOLD: usize = 6;
+/// Rows of the tables: more would make the page slow. All are on the pages of groups and points.
+const CHANGE_ROWS: usize = 1200;
+/// See [`CHANGE_ROWS`].
+const FIGURE_ROWS: usize = 500;
 
 /// Everything the index page shows.
 #[derive(Debug, Clone, Serialize)]
@@ -32,6 +42,8 @@ pub struct IndexView {
     pub groups: Vec<GroupCard>,
     /// The table of changes; empty without a comparison.
     pub changes: Vec<ChangeRow>,
+    /// How many changes are not in the table; may be empty.
+    pub changes_left_out: String,
     /// The verdicts that occur, for the filter.
     pub verdicts: Vec<String>,
     /// Whether several comparisons are shown.
@@ -40,6 +52,8 @@ pub struct IndexView {
     pub heads: Vec<Head>,
     /// The table of figures.
     pub figures: Vec<FigureRow>,
+    /// How many figures are not in the table; may be empty.
+    pub figures_left_out: String,
     /// The page of configurations side by side, where there is one.
     pub comparison_href: Option<String>,
     /// The glossary.
@@ -57,8 +71,8 @@ pub struct Banner {
     pub sentence: String,
     /// What changed most, a line each.
     pub changed: Vec<BannerLine>,
-    /// How many cells have each verdict.
-    pub counts: Vec<Entry>,
+    /// What changed over all load points, a line per measure.
+    pub overall: Vec<String>,
     /// Whether to believe it.
     pub trust: Vec<String>,
     /// Where the server's limit is.
@@ -94,10 +108,20 @@ pub struct GroupCard {
 /// Makes the view.
 #[must_use]
 pub fn view(input: &ReportInput) -> IndexView {
-    let ranked = figures::ranked_cells(input);
+    let ranked = figures::ranked_cells(input, None);
     let reach = figures::bar_reach(ranked.iter().map(|(_, cell)| *cell));
-    let changes: Vec<ChangeRow> =
-        ranked.iter().map(|(c, cell)| figures::change_row(input, c, cell, reach)).collect();
+    let changes: Vec<ChangeRow> = ranked
+        .iter()
+        .take(CHANGE_ROWS)
+        .map(|(c, cell)| figures::change_row(input, c, cell, reach))
+        .collect();
+    let rows = || input.points.iter().flat_map(|p| figures::figure_rows(input, p));
+    let left_out = |all: usize, limit: usize, what: &str, place: &str| match all
+        .saturating_sub(limit)
+    {
+        0 => String::new(),
+        more => format!("{} of {what} are on the pages of the {place}", plural(more, "more row")),
+    };
     let mut verdicts: Vec<String> = Vec::new();
     for row in &changes {
         if !verdicts.contains(&row.verdict) {
@@ -110,11 +134,13 @@ pub fn view(input: &ReportInput) -> IndexView {
         facts: facts(input),
         findings: figures::findings(&input.all_findings()),
         groups: cards(input),
+        changes_left_out: left_out(ranked.len(), CHANGE_ROWS, "least interest", "load points"),
         changes,
         verdicts,
         several: input.sides.len() > 1,
         heads: figures::heads(),
-        figures: input.points.iter().flat_map(|p| figures::figure_rows(input, p)).collect(),
+        figures: rows().take(FIGURE_ROWS).collect(),
+        figures_left_out: left_out(rows().count(), FIGURE_ROWS, "the plan", "groups"),
         comparison_href: (input.sides.len() > 1).then(|| "comparison.html".to_owned()),
         glossary: figures::glossary(),
     }
@@ -124,29 +150,12 @@ pub fn view(input: &ReportInput) -> IndexView {
 #[must_use]
 pub fn banner(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Banner {
     let outcome = Outcome::of(input);
-    let told = ranked.iter().filter(|(_, cell)| {
-        matches!(
-            cell.verdict,
-            Verdict::Regressed | Verdict::Improved | Verdict::Invalid | Verdict::Incomparable
-        ) && cell.gated
-    });
-    let line = |(_, cell): &(&Comparison, &Cell)| BannerLine {
-        id: cell.point.clone(),
-        href: input
-            .points
-            .iter()
-            .find(|p| p.id == cell.point)
-            .map(figures::point_href)
-            .unwrap_or_default(),
-        class: super::verdict_class(cell.verdict).to_owned(),
-        text: cell_sentence(cell),
-    };
     Banner {
         class: outcome.class().to_owned(),
         label: outcome.label().to_owned(),
         sentence: headline(input),
-        changed: told.take(TOLD).map(line).collect(),
-        counts: counts(ranked),
+        changed: told(input, ranked),
+        overall: overall(input),
         trust: trust(input),
         limits: limits(input),
     }
@@ -156,11 +165,12 @@ pub fn banner(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Banner {
 #[must_use]
 pub fn headline(input: &ReportInput) -> String {
     let points = input.points.iter().filter(|p| p.phase == Phase::Load).count();
+    if Outcome::of(input) == Outcome::Failed {
+        let all = units::count(super::requests(input).1);
+        return format!("every measured request failed ({all}): no latency can be given");
+    }
     if input.comparisons.is_empty() {
-        return format!(
-            "{} measured; no baseline to compare with",
-            plural(points, "load point")
-        );
+        return format!("{}; no baseline to compare with", plural(points, "load point"));
     }
     let cells = || input.comparisons.iter().flat_map(|c| &c.cells).filter(|c| c.gated);
     let count = |verdict: Verdict| cells().filter(|c| c.verdict == verdict).count();
@@ -185,19 +195,63 @@ pub fn headline(input: &ReportInput) -> String {
     format!("of {}: {}", plural(total, "gated number"), parts.join(", "))
 }
 
-fn counts(ranked: &[(&Comparison, &Cell)]) -> Vec<Entry> {
-    let mut counts: Vec<(Verdict, usize)> = Vec::new();
-    for (_, cell) in ranked {
-        match counts.iter_mut().find(|(verdict, _)| *verdict == cell.verdict) {
-            Some((_, n)) => *n += 1,
-            None => counts.push((cell.verdict, 1)),
+/// What changed, a line per load point: its worst number, and how many more changed with it.
+fn told(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Vec<BannerLine> {
+    let mut lines: Vec<(&Comparison, &Cell, usize)> = Vec::new();
+    for (comparison, cell) in ranked.iter().filter(|(_, c)| c.gated && is_told(c.verdict)) {
+        let room = lines.len() < TOLD;
+        let known = lines.iter_mut().find(|(c, first, _)| {
+            first.point == cell.point
+                && super::verdict_class(first.verdict) == super::verdict_class(cell.verdict)
+                && c.new_label == comparison.new_label
+        });
+        match known {
+            Some((_, _, more)) => *more += 1,
+            None if room => lines.push((comparison, cell, 0)),
+            None => {}
         }
     }
-    let entry = |(v, n): (Verdict, usize)| Entry {
-        word: n.to_string(),
-        meaning: verdict_label(v).to_owned(),
+    let line = |(comparison, cell, more): (&Comparison, &Cell, usize)| {
+        let point = input.points.iter().find(|p| p.id == cell.point);
+        let several = input.comparisons.len() > 1;
+        let side = if several { format!("{}: ", comparison.new_label) } else { String::new() };
+        let more = match more {
+            0 => String::new(),
+            n => format!(", and {}", plural(n, "other number")),
+        };
+        BannerLine {
+            id: super::shorten(&cell.point, ID_LIMIT),
+            href: point.map(figures::point_href).unwrap_or_default(),
+            class: super::verdict_class(cell.verdict).to_owned(),
+            text: format!("{side}{}{more}", super::change_sentence(cell)),
+        }
     };
-    counts.into_iter().map(entry).collect()
+    lines.into_iter().map(line).collect()
+}
+
+/// The mean over load points, per measure.
+#[must_use]
+pub fn overall(input: &ReportInput) -> Vec<String> {
+    let several = input.comparisons.len() > 1;
+    let line = |c: &Comparison, suite: &SuiteResult| {
+        let whose = if several { format!("{}: ", c.new_label) } else { String::new() };
+        format!(
+            "{whose}{} {} {}: {}",
+            suite.measure.label(),
+            super::change(suite.measure, suite.change),
+            super::change_interval(suite.interval),
+            verdict_label(suite.verdict)
+        )
+    };
+    let all = input.comparisons.iter().flat_map(|c| c.suite.iter().map(move |s| (c, s)));
+    all.filter(|(_, s)| s.change.is_some()).take(OVERALL_TOLD).map(|(c, s)| line(c, s)).collect()
+}
+
+fn is_told(verdict: Verdict) -> bool {
+    matches!(
+        verdict,
+        Verdict::Regressed | Verdict::Improved | Verdict::Invalid | Verdict::Incomparable
+    )
 }
 
 /// Whether to believe it: mode, restarts, advice, findings.
@@ -213,20 +267,23 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
         let blocks = plural(comparison.blocks as usize, "restart");
         let each = if comparison.blocks > 0 { format!("; {blocks} a side") } else { String::new() };
         lines.push(format!("{name}{}{each}", mode_sentence(comparison.mode)));
-        lines.extend(comparison.advice.clone());
-        lines.extend(comparison.gate.reasons.iter().take(3).cloned());
+        let more = comparison.advice.iter().chain(comparison.gate.reasons.iter().take(3));
+        for line in more {
+            if !lines.contains(line) {
+                lines.push(line.clone());
+            }
+        }
     }
     if input.comparisons.is_empty() {
         let starts = input.run().map_or(0, |r| r.starts.len());
         lines.push(format!("{} of the server", plural(starts, "start")));
     }
-    let requests: u64 = input
-        .points
-        .iter()
-        .filter_map(|p| p.side(input.subject()))
-        .map(|s| s.summary.completed + s.summary.failed)
-        .sum();
-    lines.push(format!("{} measured requests", units::count(requests)));
+    let (completed, failed) = super::requests(input);
+    let all = units::count(completed + failed);
+    lines.push(match failed {
+        0 => format!("{all} measured requests, none failed"),
+        n => format!("{all} measured requests, {} failed", units::count(n)),
+    });
     let findings = input.all_findings();
     let grave = findings.iter().filter(|f| f.severity > Severity::Note).count();
     lines.push(match grave {
@@ -243,14 +300,21 @@ pub fn limits(input: &ReportInput) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, measure) in [("output", Measure::THROUGHPUT), ("requests", Measure::QPS)] {
         if let Some((text, at)) = super::compare::peak(input, subject, measure) {
-            lines.push(format!("most {name}: {text} at {at}"));
+            lines.push(format!("most {name}: {text} at {}", super::shorten(&at, ID_LIMIT)));
         }
     }
     let mine: Vec<_> = input.knees.iter().filter(|k| k.side == subject).collect();
     for knee in mine.iter().take(3) {
-        let whose = if mine.len() > 1 { format!("{}: ", knee.scenario) } else { String::new() };
+        let whose = if mine.len() > 1 {
+            format!("{}: ", super::shorten(&knee.scenario, ID_LIMIT))
+        } else {
+            String::new()
+        };
         lines.push(format!("{whose}knee {}", knee.knee.state));
         lines.push(format!("{whose}crossover {}", knee.crossover.state));
+        if let Some(loads) = &knee.best_value {
+            lines.push(format!("{whose}best value: {loads} (QPS per latency near its peak)"));
+        }
     }
     if mine.len() > 3 {
         lines.push(format!("{} more scenarios on their groups' pages", mine.len() - 3));
@@ -266,8 +330,9 @@ pub fn limits(input: &ReportInput) -> Vec<String> {
         .collect();
     match beyond.as_slice() {
         [] => {}
-        [one] => lines.push(format!("beyond capacity: {one}")),
+        [one] => lines.push(format!("beyond capacity: {}", super::shorten(one, ID_LIMIT))),
         [first, rest @ ..] => {
+            let first = super::shorten(first, ID_LIMIT);
             lines.push(format!("beyond capacity: {first} and {} more", rest.len()));
         }
     }
@@ -284,14 +349,18 @@ pub fn identity(input: &ReportInput) -> Vec<Entry> {
             entries.push(Entry { word: word.to_owned(), meaning });
         }
     };
-    for side in &input.sides {
-        let Some(server) = side.runs.last().and_then(|r| r.sides.get(&side.side)) else { continue };
-        let engine = [server.engine.clone(), server.engine_version.clone()];
-        let engine: Vec<String> = engine.into_iter().flatten().collect();
-        let parts = [engine.join(" "), server.model.clone(), server.url.clone()];
-        let parts: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).collect();
-        let word = if input.sides.len() > 1 { side.name.as_str() } else { "server" };
-        add(word, parts.join(" · "));
+    let servers: Vec<(&str, String)> =
+        input.sides.iter().map(|side| (side.name.as_str(), server_words(side))).collect();
+    match servers.split_first() {
+        Some(((_, first), rest)) if rest.iter().all(|(_, words)| words == first) => {
+            add("server", first.clone());
+        }
+        _ => servers.into_iter().for_each(|(name, words)| add(name, words)),
+    }
+    for row in super::compare::differing(input).into_iter().take(DIFFERING_TOLD) {
+        let values = input.sides.iter().zip(&row.values);
+        let values: Vec<String> = values.map(|(s, v)| format!("{} {v}", s.name)).collect();
+        add(&format!("{} differs", row.name), values.join(" · "));
     }
     for (name, value) in &run.environment {
         let lower = name.to_lowercase();
@@ -299,12 +368,25 @@ pub fn identity(input: &ReportInput) -> Vec<Entry> {
             add(name, value.clone());
         }
     }
-    for (name, value) in &run.metadata {
-        add(name, value.clone());
+    if input.sides.len() == 1 {
+        for (name, value) in &run.metadata {
+            add(name, value.clone());
+        }
     }
     add("run", run_words(run));
     add("command", run.command_line.join(" "));
     entries
+}
+
+/// Engine, model and URL of a side's server.
+fn server_words(side: &SideInput) -> String {
+    let server = side.runs.last().and_then(|r| r.sides.get(&side.side));
+    let Some(server) = server else { return String::new() };
+    let engine = [server.engine.clone(), server.engine_version.clone()];
+    let engine: Vec<String> = engine.into_iter().flatten().collect();
+    let parts = [engine.join(" "), server.model.clone(), server.url.clone()];
+    let parts: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).collect();
+    parts.join(" · ")
 }
 
 fn run_words(run: &StoredRun) -> String {
@@ -353,16 +435,30 @@ fn cards(input: &ReportInput) -> Vec<GroupCard> {
     let card = |name: &&str| {
         let points = input.points.iter().filter(|p| p.point.group == *name);
         let loads = points.filter(|p| p.phase == Phase::Load).count();
-        let scenarios = super::group::scenarios(input, name).len();
+        let scenarios = super::group::scenarios(input, name);
+        let shown = match scenarios.as_slice() {
+            [first, _, ..] if with_charts => {
+                format!("; shown: {}", super::shorten(first, ID_LIMIT))
+            }
+            _ => String::new(),
+        };
+        let summary = match loads {
+            0 => "what the multiples are relative to".to_owned(),
+            n => format!(
+                "{}, {}{shown}",
+                plural(scenarios.len(), "scenario"),
+                plural(n, "load point")
+            ),
+        };
         GroupCard {
             name: (*name).to_owned(),
             href: figures::group_href(name),
-            summary: format!(
-                "{}, {}",
-                plural(scenarios, "scenario"),
-                plural(loads, "load point")
-            ),
-            charts: if with_charts { super::group::card_charts(input, name) } else { Vec::new() },
+            summary,
+            charts: if with_charts && loads > 0 {
+                super::group::card_charts(input, name)
+            } else {
+                Vec::new()
+            },
         }
     };
     groups.iter().map(card).collect()

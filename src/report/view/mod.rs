@@ -34,6 +34,8 @@ pub const COLUMNS: [Measure; 9] = [
 pub enum Outcome {
     /// Nothing to compare with.
     Measured,
+    /// Nothing to compare with, and no request completed.
+    Failed,
     /// A gated cell got worse, or a requirement was missed.
     Regressed,
     /// A gated cell says nothing, because the client or the load could have moved it.
@@ -42,6 +44,8 @@ pub enum Outcome {
     Improved,
     /// Shown to be as before.
     Unchanged,
+    /// Nothing changed that the data can tell; of some numbers they cannot.
+    NoChangeFound,
     /// Not enough data to say.
     Inconclusive,
 }
@@ -52,20 +56,22 @@ impl Outcome {
     #[must_use]
     pub fn of(input: &ReportInput) -> Self {
         if input.comparisons.is_empty() {
-            return Self::Measured;
+            let (completed, failed) = requests(input);
+            return if completed == 0 && failed > 0 { Self::Failed } else { Self::Measured };
         }
         let codes = || input.comparisons.iter().map(|c| c.gate.exit_code);
-        let mut cells = input.comparisons.iter().flat_map(|c| &c.cells).filter(|c| c.gated);
+        let cells = input.comparisons.iter().flat_map(|c| &c.cells).filter(|c| c.gated);
         let any = |verdicts: &[Verdict]| cells.clone().any(|c| verdicts.contains(&c.verdict));
         if codes().any(|code| code == 1) || any(&[Verdict::Regressed]) {
             Self::Regressed
-        } else if codes().any(|code| code == 4) || any(&[Verdict::Invalid, Verdict::Incomparable])
-        {
+        } else if codes().any(|code| code == 4) || any(&[Verdict::Invalid, Verdict::Incomparable]) {
             Self::Invalid
         } else if any(&[Verdict::Improved]) {
             Self::Improved
-        } else if any(&[Verdict::Inconclusive]) || cells.next().is_none() {
+        } else if !any(&[Verdict::Unchanged, Verdict::WithinNoise]) {
             Self::Inconclusive
+        } else if any(&[Verdict::Inconclusive]) {
+            Self::NoChangeFound
         } else {
             Self::Unchanged
         }
@@ -76,10 +82,12 @@ impl Outcome {
     pub fn label(self) -> &'static str {
         match self {
             Self::Measured => "Measured",
+            Self::Failed => "Nothing completed",
             Self::Regressed => "Regressed",
             Self::Invalid => "Not valid",
             Self::Improved => "Improved",
             Self::Unchanged => "Unchanged",
+            Self::NoChangeFound => "No change found",
             Self::Inconclusive => "Not enough data",
         }
     }
@@ -89,13 +97,22 @@ impl Outcome {
     pub fn class(self) -> &'static str {
         match self {
             Self::Measured => "neutral",
-            Self::Regressed => "bad",
+            Self::Regressed | Self::Failed => "bad",
             Self::Invalid => "warn",
             Self::Improved => "good",
-            Self::Unchanged => "calm",
+            Self::Unchanged | Self::NoChangeFound => "calm",
             Self::Inconclusive => "unsure",
         }
     }
+}
+
+/// Measured requests of the reported side: completed, and failed.
+#[must_use]
+pub fn requests(input: &ReportInput) -> (u64, u64) {
+    let sides = input.points.iter().filter_map(|p| p.side(input.subject()));
+    sides.fold((0, 0), |(completed, failed), side| {
+        (completed + side.summary.completed, failed + side.summary.failed)
+    })
 }
 
 /// The stored name of a verdict.
@@ -175,7 +192,7 @@ pub fn verdict_rank(verdict: Verdict) -> u8 {
 #[must_use]
 pub fn value(measure: Measure, value: Option<f64>) -> String {
     match (measure.metric, value) {
-        (Metric::ErrorRate, Some(share)) if share == 0.0 => "0".into(),
+        (Metric::ErrorRate, Some(0.0)) => "0".into(),
         (Metric::ErrorRate, Some(share)) => {
             let percent = share * 100.0;
             if percent >= 99.95 { "100".into() } else { format!("{percent:.1}") }
@@ -214,6 +231,24 @@ pub fn value_interval(measure: Measure, interval: Option<&(f64, f64)>) -> String
     format!("[{}, {}]", value(measure, Some(*low)), value(measure, Some(*high)))
 }
 
+/// A change in words, the change first: `TPOT mean +4.1 % [+2.9, +5.3] (8.29 → 8.63 ms)`.
+#[must_use]
+pub fn change_sentence(cell: &Cell) -> String {
+    let values =
+        format!("{} → {}", value(cell.measure, cell.base), value_unit(cell.measure, cell.new));
+    let change = match cell.change {
+        Some(_) => {
+            format!("{} {}", change(cell.measure, cell.change), change_interval(cell.interval))
+        }
+        None => verdict_label(cell.verdict).to_owned(),
+    };
+    let reason = cell.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
+    // No line break within a number and its unit.
+    let bound = format!("{} ({values})", change.trim_end()).replace(' ', "\u{a0}");
+    let bound = bound.replace("]\u{a0}(", "] (");
+    format!("{} {bound}{reason}", cell.measure.label())
+}
+
 /// One cell in a sentence: `TPOT mean 8.29 → 8.63 ms, +4.1 % [+2.9, +5.3]: regressed`.
 #[must_use]
 pub fn cell_sentence(cell: &Cell) -> String {
@@ -244,7 +279,7 @@ pub fn cell_note(cell: &Cell) -> Option<String> {
     }
     match (cell.verdict, cell.blocks_needed) {
         (Verdict::Inconclusive, Some(blocks)) => {
-            Some(format!("about {blocks} restarts of each side would decide"))
+            Some(format!("needs about {blocks} restarts a side"))
         }
         _ => None,
     }
@@ -254,7 +289,9 @@ pub fn cell_note(cell: &Cell) -> Option<String> {
 #[must_use]
 pub fn mode_sentence(mode: Mode) -> &'static str {
     match mode {
-        Mode::Interleaved => "both sides restarted in turn and measured side by side, same requests",
+        Mode::Interleaved => {
+            "both sides restarted in turn and measured side by side, same requests"
+        }
         Mode::Saved => "fresh restarts against the restarts of a saved baseline",
         Mode::History => "new restarts against a baseline gathered over time",
         Mode::Routes => "two routes to one running engine, rounds in turn",
@@ -350,7 +387,9 @@ pub fn point_words(point: &LoadPoint) -> String {
 pub fn slug(name: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let plain: String = name.chars().map(|c| if safe(c) { c } else { '-' }).take(60).collect();
-    let reserved = plain.is_empty() || plain.starts_with('.') || plain == "index";
+    // Names that the report's own files have, and endings that only they may have.
+    let file = [".html", ".md", ".json", ".xml", ".csv"].iter().any(|end| plain.ends_with(end));
+    let reserved = plain.is_empty() || plain.starts_with('.') || plain == "index" || file;
     if plain == name && !reserved {
         plain
     } else {
@@ -384,7 +423,17 @@ mod tests {
     #[test]
     fn slugs_are_safe_and_different() {
         assert_eq!(slug("chat-1.5"), "chat-1.5");
-        for bad in ["", "..", "../x", "a/b", "índice", "<script>", "index", &"x".repeat(200)] {
+        for bad in [
+            "",
+            "..",
+            "../x",
+            "a/b",
+            "índice",
+            "<script>",
+            "index",
+            "report.json",
+            &"x".repeat(200),
+        ] {
             let slug = slug(bad);
             assert!(slug.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)), "{slug}");
             assert!(!slug.starts_with('.') && slug.len() <= 80 && slug != bad, "{slug}");

@@ -20,16 +20,19 @@ const TOLD: usize = 10;
 const TEXT_LIMIT: usize = 600;
 
 /// Names of series that are known: name, title, unit, shape.
-const SERIES: [(&str, &str, &str, Shape); 10] = [
+const SERIES: [(&str, &str, &str, Shape); 13] = [
     ("in_flight", "In flight", "requests", Shape::Level),
     ("request_rate", "Requests per second", "req/s", Shape::Level),
     ("ttft_ms", "TTFT per request", "ms", Shape::Events),
     ("itl_by_position_ms", "ITL by token position", "ms", Shape::Level),
-    ("errors", "Errors", "per second", Shape::Level),
-    ("running", "Server: running", "requests", Shape::Level),
-    ("waiting", "Server: waiting", "requests", Shape::Level),
+    ("errors", "Errors", "requests", Shape::Level),
+    ("requests_running", "Server: running", "requests", Shape::Level),
+    ("requests_waiting", "Server: waiting", "requests", Shape::Level),
     ("kv_cache_usage", "Server: KV cache in use", "share", Shape::Level),
-    ("gpu_utilization", "GPU in use", "%", Shape::Level),
+    ("gpu_utilization_percent", "GPU in use", "%", Shape::Level),
+    ("gpu_clock_mhz", "GPU clock", "MHz", Shape::Level),
+    ("gpu_temperature_c", "GPU temperature", "°C", Shape::Level),
+    ("gpu_memory_used_mib", "GPU memory", "MiB", Shape::Level),
     ("gpu_power_w", "GPU power", "W", Shape::Level),
 ];
 
@@ -130,7 +133,8 @@ pub struct HealthView {
 #[must_use]
 pub fn view(input: &ReportInput, point: &PointInput) -> PointView {
     let sides = || input.sides.iter().zip(&point.sides).enumerate();
-    let with = || sides().filter_map(|(i, (s, figures))| Some((i, s.name.as_str(), figures.as_ref()?)));
+    let with =
+        || sides().filter_map(|(i, (s, figures))| Some((i, s.name.as_str(), figures.as_ref()?)));
     let subject = point.side(input.subject());
     let findings: Vec<_> = input.all_findings();
     let here = findings.into_iter().filter(|f| f.point.as_deref() == Some(point.id.as_str()));
@@ -139,26 +143,30 @@ pub fn view(input: &ReportInput, point: &PointInput) -> PointView {
         words: point_words(&point.point),
         group: point.point.group.clone(),
         status: subject.map_or("", |s| figures::status_words(point.phase, s.status)).to_owned(),
-        sides: input.sides.iter().map(|s| s.name.clone()).filter(|_| input.sides.len() > 1).collect(),
+        sides: input
+            .sides
+            .iter()
+            .map(|s| s.name.clone())
+            .filter(|_| input.sides.len() > 1)
+            .collect(),
         changes: changes(input, point),
         distributions: figures::distribution_rows(input, point),
         rates: with().map(|(i, name, f)| rate_row(i, name, f)).collect(),
         ecdfs: ecdfs(input, point),
         pairs: pairs(input, point),
         timelines: timelines(input, point),
-        slowest: slowest(with().flat_map(|(_, n, f)| f.slowest.iter().map(move |r| (n, r))).collect()),
+        slowest: slowest(
+            with().flat_map(|(_, n, f)| f.slowest.iter().map(move |r| (n, r))).collect(),
+        ),
         failures: with().flat_map(|(_, name, f)| failures(input, name, f)).collect(),
-        failed: with()
-            .flat_map(|(_, n, f)| f.failed.iter().take(TOLD).map(move |r| failed_row(n, r)))
-            .collect(),
+        failed: with().flat_map(|(_, n, f)| failed_rows(n, &f.failed)).collect(),
         health: with().map(|(_, name, f)| health(name, &f.health, f)).collect(),
         findings: figures::findings(&here.collect::<Vec<_>>()),
     }
 }
 
 fn changes(input: &ReportInput, point: &PointInput) -> Vec<ChangeRow> {
-    let ranked = figures::ranked_cells(input);
-    let here: Vec<_> = ranked.into_iter().filter(|(_, cell)| cell.point == point.id).collect();
+    let here = figures::ranked_cells(input, Some(&point.id));
     let reach = figures::bar_reach(here.iter().map(|(_, cell)| *cell));
     here.iter().map(|(c, cell)| figures::change_row(input, c, cell, reach)).collect()
 }
@@ -177,12 +185,15 @@ fn rate_row(series: usize, name: &str, figures: &PointSide) -> RateRow {
             facts.push(entry(metric.label(), super::value_unit(measure, Some(value))));
         }
     }
-    let requests =
-        format!("{} completed, {} failed", units::count(summary.completed), units::count(summary.failed));
+    let requests = format!(
+        "{} completed, {} failed",
+        units::count(summary.completed),
+        units::count(summary.failed)
+    );
     facts.push(entry("requests", requests));
     facts.push(entry("in flight, mean", units::optional(summary.concurrency_mean)));
     facts.push(entry("window", units::duration(summary.duration_s)));
-    facts.push(entry("restarts", figures.starts.len().to_string()));
+    facts.push(entry("starts of the server", figures.starts.len().to_string()));
     let lengths = figures.lengths;
     let pair = |asked, got| {
         format!("{} asked, {} got (mean tokens)", units::optional(asked), units::optional(got))
@@ -190,19 +201,23 @@ fn rate_row(series: usize, name: &str, figures: &PointSide) -> RateRow {
     facts.push(entry("prompt length", pair(lengths.input_asked, lengths.input_got)));
     facts.push(entry("answer length", pair(lengths.output_asked, lengths.output_got)));
     if summary.tpot_undefined > 0 {
-        let text = format!("{} requests with nothing after the first event", summary.tpot_undefined);
+        let requests = units::count(summary.tpot_undefined);
+        let text = format!("{requests} (nothing came after the first event)");
         facts.push(entry("TPOT undefined", text));
     }
     RateRow { side: name.to_owned(), series, facts }
 }
 
+/// Which values of a side.
+type Pick = fn(&PointSide) -> &[f64];
+
 fn ecdfs(input: &ReportInput, point: &PointInput) -> Vec<Chart> {
-    let pick: [(Metric, fn(&PointSide) -> &[f64]); 3] = [
+    let pick: [(Metric, Pick); 3] = [
         (Metric::Ttft, |s| &s.samples.ttft_ms),
         (Metric::Tpot, |s| &s.samples.tpot_ms),
         (Metric::E2el, |s| &s.samples.e2el_ms),
     ];
-    let chart = |(metric, values): (Metric, fn(&PointSide) -> &[f64])| {
+    let chart = |(metric, values): (Metric, Pick)| {
         let sides = input.sides.iter().enumerate();
         let samples = sides.filter_map(|(color, side)| {
             Some(ecdf::Sample { name: &side.name, color, values_ms: values(point.side(color)?) })
@@ -224,12 +239,8 @@ fn pairs(input: &ReportInput, point: &PointInput) -> Vec<Chart> {
 }
 
 fn timelines(input: &ReportInput, point: &PointInput) -> Vec<Chart> {
-    let names: BTreeSet<&str> = point
-        .sides
-        .iter()
-        .flatten()
-        .flat_map(|s| s.series.keys().map(String::as_str))
-        .collect();
+    let names: BTreeSet<&str> =
+        point.sides.iter().flatten().flat_map(|s| s.series.keys().map(String::as_str)).collect();
     let known = SERIES.iter().copied().filter(|(name, ..)| names.contains(name));
     let others = names.iter().filter(|n| SERIES.iter().all(|(known, ..)| known != *n));
     let others = others.map(|name| (*name, *name, "", Shape::Level));
@@ -239,6 +250,10 @@ fn timelines(input: &ReportInput, point: &PointInput) -> Vec<Chart> {
             Some(Track { name: &side.name, color, samples: point.side(color)?.series.get(name)? })
         });
         let tracks: Vec<_> = tracks.collect();
+        let nothing = |t: &Track<'_>| t.samples.iter().all(|s| s.1 == 0.0);
+        if name == "errors" && tracks.iter().all(nothing) {
+            return None;
+        }
         chart::timeline::chart(title, unit, shape, &tracks)
     };
     known.chain(others).filter_map(draw).take(16).collect()
@@ -278,6 +293,20 @@ fn failures(input: &ReportInput, name: &str, figures: &PointSide) -> Vec<Entry> 
     all.iter().map(|(kind, n)| entry(&words(kind), units::count(*n))).collect()
 }
 
+/// Failed requests, those that say the same told once.
+fn failed_rows(side: &str, records: &[RequestRecord]) -> Vec<FailedRow> {
+    let mut rows: Vec<FailedRow> = Vec::new();
+    for row in records.iter().map(|r| failed_row(side, r)) {
+        let alike = |other: &FailedRow| {
+            (&other.kind, &other.message, &other.body) == (&row.kind, &row.message, &row.body)
+        };
+        if rows.len() < TOLD && !rows.iter().any(alike) {
+            rows.push(row);
+        }
+    }
+    rows
+}
+
 fn failed_row(side: &str, record: &RequestRecord) -> FailedRow {
     let evidence = record.evidence.as_deref();
     let cut = |text: &str| text.chars().take(TEXT_LIMIT).collect::<String>();
@@ -292,8 +321,10 @@ fn failed_row(side: &str, record: &RequestRecord) -> FailedRow {
 }
 
 fn health(side: &str, health: &Health, figures: &PointSide) -> HealthView {
-    let percent = |share: Option<f64>| share.map(|s| format!("{} %", units::significant(s * 100.0)));
-    let with = |value: Option<f64>, unit: &str| value.map(|v| format!("{} {unit}", units::significant(v)));
+    let percent =
+        |share: Option<f64>| share.map(|s| format!("{} %", units::significant(s * 100.0)));
+    let with =
+        |value: Option<f64>, unit: &str| value.map(|v| format!("{} {unit}", units::significant(v)));
     let facts = [
         ("sent late, p50", with(health.schedule_lag_p50_ms, "ms")),
         ("sent late, p99", with(health.schedule_lag_p99_ms, "ms")),
@@ -302,7 +333,10 @@ fn health(side: &str, health: &Health, figures: &PointSide) -> HealthView {
         ("in flight, mean", health.in_flight_mean.map(units::significant)),
         ("by Little's law", health.little.map(units::significant)),
         ("time at the cap", percent(health.at_cap_share)),
-        ("requests march in waves (0 even, 1 all at once)", health.lockstep.map(units::significant)),
+        (
+            "requests march in waves (0 even, 1 all at once)",
+            health.lockstep.map(units::significant),
+        ),
         ("events stuck together", percent(health.coalesced_share)),
         ("offered", with(health.offered_per_s, "req/s")),
         ("sent", with(health.sent_per_s, "req/s")),

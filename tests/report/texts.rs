@@ -1,0 +1,163 @@
+//! The report as text: terminal, Markdown, JSON, CSV, JUnit, and the view models behind them.
+
+use inferometer::metric::{Measure, Metric};
+use inferometer::report::chart::{self, Point, Series};
+use inferometer::report::terminal::Color;
+use inferometer::report::view::{figures, index};
+use inferometer::report::{Report, ReportInput, csv, json, junit, markdown, terminal};
+use inferometer::scenario::Load;
+use serde_json::Value;
+
+use super::fixture;
+
+fn on_terminal(input: ReportInput) -> String {
+    terminal::render(&Report::new(input), 80, Color::Never)
+}
+
+#[test]
+fn terminal_of_one_side() {
+    insta::assert_snapshot!(on_terminal(fixture::one_sided()));
+}
+
+#[test]
+fn terminal_of_two_sides() {
+    insta::assert_snapshot!(on_terminal(fixture::two_sided(2)));
+}
+
+#[test]
+fn terminal_of_a_run_that_failed() {
+    insta::assert_snapshot!(on_terminal(fixture::all_failed("CUDA out of memory")));
+}
+
+#[test]
+fn no_terminal_line_is_wider_than_80() {
+    let inputs =
+        [fixture::one_sided(), fixture::two_sided(3), fixture::configurations(), fixture::rates()];
+    for input in inputs {
+        for line in on_terminal(input).lines() {
+            assert!(terminal::cells(line) <= 80, "{line}");
+        }
+    }
+    let hostile = on_terminal(fixture::hostile());
+    assert!(hostile.lines().all(|l| terminal::cells(l) <= 80), "{hostile}");
+    let many = on_terminal(fixture::two_sided(20));
+    assert!(many.contains("60 more load points in the report") && many.lines().count() < 200);
+    assert!(hostile.chars().all(|c| c == '\n' || !c.is_control()));
+}
+
+#[test]
+fn markdown_of_two_sides() {
+    let report = Report::new(fixture::two_sided(2));
+    insta::assert_snapshot!(markdown::render(&report, Some("https://ci.example/artifact")));
+}
+
+#[test]
+fn markdown_of_three_configurations() {
+    insta::assert_snapshot!(markdown::configurations(&Report::new(fixture::configurations())));
+}
+
+#[test]
+fn markdown_fits_a_comment() {
+    let many = Report::new(fixture::two_sided(60));
+    let text = markdown::render(&many, Some("https://ci.example/artifact"));
+    assert!(text.len() < markdown::LIMIT_BYTES, "{}", text.len());
+    assert!(text.contains("more rows are in the full report"));
+    assert!(text.ends_with("[The whole report](https://ci.example/artifact)\n"));
+    assert_eq!(text.matches("<details>").count(), text.matches("</details>").count());
+    let hostile = markdown::render(&Report::new(fixture::hostile()), None);
+    assert!(hostile.len() < markdown::LIMIT_BYTES);
+    assert!(!hostile.contains("<script") && !hostile.contains("@team"));
+}
+
+#[test]
+fn the_banner_says_what_changed() {
+    let input = fixture::two_sided(2);
+    let banner = index::banner(&input, &figures::ranked_cells(&input, None));
+    insta::assert_snapshot!(serde_json::to_string_pretty(&banner).unwrap());
+}
+
+#[test]
+fn json_names_units_and_has_no_nan() {
+    let text = json::render(&Report::new(fixture::one_sample())).unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    let point = &document["groups"][0]["load_points"][0];
+    assert_eq!(document["schema"], 1);
+    assert_eq!(point["id"], "chat/short/c1");
+    assert_eq!(point["load"]["concurrency"], 1);
+    assert_eq!(point["metrics"]["ttft_ms"]["p50"], 22.5);
+    assert_eq!(point["metrics"]["ttft_ms"]["std"], Value::Null);
+    assert_eq!(point["metrics"]["tpot_ms"]["mean"], Value::Null);
+    assert_eq!(point["metrics"]["request_throughput"], Value::Null, "NaN is null");
+    assert_eq!(document["verdict"], Value::Null);
+    let failed = json::render(&Report::new(fixture::all_failed("no"))).unwrap();
+    let failed: Value = serde_json::from_str(&failed).unwrap();
+    assert_eq!(failed["groups"][0]["load_points"][0]["failures"]["idle_timeout"], 4);
+}
+
+#[test]
+fn json_of_a_comparison_has_cells_and_the_other_side() {
+    let text = json::render(&Report::new(fixture::two_sided(2))).unwrap();
+    let document: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(document["verdict"]["outcome"], "regressed");
+    assert_eq!(document["verdict"]["comparisons"][0]["mode"], "interleaved");
+    let point = &document["groups"][0]["load_points"][5];
+    assert_eq!(point["id"], "chat/s1/c1");
+    assert_eq!(point["comparison"]["this"][0]["measure"], "itl_p50");
+    assert_eq!(point["comparison"]["this"][0]["verdict"], "regressed");
+    let (base, new) = (&point["others"]["main"]["metrics"], &point["metrics"]);
+    let mean = |metrics: &Value| metrics["tpot_ms"]["mean"].as_f64().unwrap();
+    assert!((mean(new) / mean(base) - 1.04).abs() < 1e-9);
+    assert_eq!(point["starts"].as_array().unwrap().len(), 8);
+}
+
+#[test]
+fn csv_is_tidy() {
+    let text = csv::render(&Report::new(fixture::one_sided()));
+    let columns = csv::COLUMNS.split(',').count();
+    assert!(text.lines().all(|l| l.split(',').count() == columns), "fixed columns");
+    let row = "now,chat,short,c64,load,,,tpot,mean,ms,8.477,512";
+    assert!(text.lines().any(|l| l == row), "{text}");
+    assert!(text.lines().any(|l| l == "now,chat,short,c64,load,,,error_rate,,share,0,512"));
+}
+
+#[test]
+fn junit_fails_what_the_gate_fails() {
+    let input = fixture::two_sided(2);
+    let gated = input.comparisons[0].cells.iter().filter(|c| c.gated);
+    let regressed = gated.filter(|c| c.verdict == inferometer::compare::Verdict::Regressed).count();
+    let text = junit::render(&Report::new(input));
+    assert!(regressed > 0);
+    assert_eq!(text.matches("<failure ").count(), regressed);
+    assert!(text.contains(&format!("tests=\"60\" failures=\"{regressed}\" errors=\"0\"")));
+    assert!(text.contains("classname=\"chat\" name=\"s1/c1 tpot_mean\""));
+    assert!(!junit::render(&Report::new(fixture::hostile())).contains("<script>"));
+}
+
+#[test]
+fn svg_of_a_load_chart() {
+    let point = |x: f64, y: f64| Point { interval: Some((y * 0.9, y * 1.1)), ..Point::new(x, y) };
+    let line = |color: usize, factor: f64| Series {
+        name: format!("side {color}"),
+        color,
+        points: vec![
+            point(1.0, 20.0 * factor),
+            point(16.0, 30.0 * factor),
+            point(64.0, 90.0 * factor),
+        ],
+        end_label: (color == 0).then(|| "p50".to_owned()),
+        ..Series::default()
+    };
+    let loads = [1.0, 16.0, 64.0];
+    let series = vec![line(0, 1.0), line(1, 1.2)];
+    let chart = chart::load::chart("TTFT", Metric::Ttft, "requests in flight", &loads, series);
+    insta::assert_snapshot!(chart.svg.replace("/>", "/>\n"));
+    assert_eq!(chart.rows[2], ["64.0", "90.0 [81.0, 99.0]", "108 [97.2, 119]"]);
+}
+
+#[test]
+fn loads_are_read_as_people_say_them() {
+    use inferometer::report::view::{load_words, value_unit};
+    assert_eq!(load_words(Load::Concurrency(64)), "64 in flight");
+    assert_eq!(value_unit(Measure::THROUGHPUT, Some(5612.9)), "5613 tok/s");
+    assert_eq!(value_unit(Measure::THROUGHPUT, None), "–");
+}
