@@ -6,6 +6,7 @@ use super::args::{
     ApiArg, FailOnArg, JudgeArgs, LoadArgs, OutputArgs, OutputFormatArg, PhaseArgs, RunArgs,
     ServerArgs, SlotStartArg, TriStateArg,
 };
+use crate::compare::gate::Requirement;
 use crate::error::{Error, Result};
 use crate::harness::{Action, Detail, Entry, OutputFormat, Surface};
 use crate::rng::Seed;
@@ -242,6 +243,9 @@ impl JudgeArgs {
         set_some(&mut judge.noise_threshold, self.noise_threshold);
         if !self.gate.is_empty() {
             judge.gate = Some(self.gate.clone());
+        }
+        for limit in &self.require {
+            limit.parse::<Requirement>()?; // told before the run, not after it
         }
         judge.require.extend(self.require.iter().cloned());
         judge.fail_on_inconclusive |= self.fail_on == Some(FailOnArg::Inconclusive);

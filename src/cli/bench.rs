@@ -103,3 +103,53 @@ impl BenchCli {
 pub fn bench_main(harnesses: impl IntoIterator<Item = Harness>) -> ExitCode {
     super::finish(Harness::merged(harnesses).and_then(run::drive))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::plan::ListFormat;
+
+    fn parsed(line: &str) -> Harness {
+        let words = format!("bench {line}");
+        let words = words::tidied(words.split_whitespace().map(OsString::from));
+        BenchCli::try_parse_from(words).unwrap().harness().unwrap()
+    }
+
+    #[test]
+    fn what_cargo_and_test_runners_pass_is_taken() {
+        parsed("--bench");
+        parsed("--bench --nocapture --no-capture --show-output --test-threads 1 --color never");
+        parsed("--ignored --include-ignored --noplot --discard-baseline");
+        let listed = parsed("--bench --list --format terse --ignored").surface();
+        assert_eq!(listed.action, Action::List(ListFormat::Terse));
+        assert_eq!(listed.entry, Entry::Bench);
+    }
+
+    #[test]
+    fn filters_are_positional_and_limits_do_not_take_them() {
+        let mut harness = parsed("--bench --goodput ttft:200 tpot:30 chat short --exact");
+        let expect = Selection { filters: vec!["chat".into(), "short".into()], exact: true };
+        assert_eq!(harness.selection, expect);
+        assert!(harness.settings().is_simulated());
+    }
+
+    #[test]
+    fn a_test_sends_one_request_a_point_and_saves_no_baseline() {
+        let mut harness = parsed("--test --save-baseline main");
+        assert_eq!(harness.settings().num_prompts, Some(1));
+        assert_eq!(harness.baseline(), &BaselineChoice::default());
+    }
+
+    #[test]
+    fn criterions_words_are_taken() {
+        let words = "--sample-size 9 --warm-up-time 1s --measurement-time 2s --noise-threshold 5% \
+            --confidence-level 0.9 --significance-level 0.05 --baseline a --save-baseline b";
+        let mut harness = parsed(words);
+        assert_eq!(harness.settings().num_prompts, Some(9));
+        assert_eq!(harness.settings().judge.noise_threshold, Some(0.05));
+        assert_eq!(harness.baseline().compare.as_deref(), Some("a"));
+        assert_eq!(harness.baseline().save.as_deref(), Some("b"));
+    }
+}

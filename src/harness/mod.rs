@@ -37,7 +37,7 @@ pub use conclude::{Conclusion, compare_stored, rebuild_report};
 pub struct Harness {
     settings: Settings,
     groups: Vec<ScenarioGroup>,
-    selection: Selection,
+    pub(crate) selection: Selection,
     surface: Surface,
     own: Own,
 }
