@@ -2,8 +2,12 @@
 
 mod architecture;
 mod cli;
+mod compare;
 mod declare;
 mod drive;
+mod faults;
+mod fidelity;
+mod import;
 mod json_schema;
 mod kept;
 mod plan;

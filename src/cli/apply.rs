@@ -87,6 +87,16 @@ impl ServerArgs {
     }
 
     fn apply_target(&self, settings: &mut Settings) -> Result<()> {
+        if let Some(preset) = &self.against_simulate {
+            if !settings.is_simulated() || self.names_a_server() {
+                return Err(Error::usage("`--against-simulate` compares simulators").with_hint(
+                    "add `--simulate PRESET`, or give the other side by `--against-cmd`",
+                ));
+            }
+            // The knob for trying the gate slows the side that is judged, not its base.
+            let launch = Launch::Simulator { preset: preset.clone(), slowdown: 1.0 };
+            settings.against = Some(Target { url: String::new(), launch });
+        }
         if !self.names_a_server() {
             let against = [&self.against_cmd, &self.against_url, &self.against_restart_cmd];
             // A file may have named the server.
@@ -212,6 +222,7 @@ impl PhaseArgs {
             let (key, value) = parse_pair(pair, "metadata")?;
             settings.metadata.insert(key, value);
         }
+        set_some(&mut settings.resume, self.resume.clone());
         set_some(&mut settings.name, self.name.clone());
         Ok(())
     }

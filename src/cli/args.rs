@@ -66,6 +66,9 @@ pub(crate) struct ServerArgs {
     /// Hook that restarts the other side
     #[arg(long, value_name = "COMMAND")]
     pub(crate) against_restart_cmd: Option<String>,
+    /// The other side is the embedded simulator with this preset (beside --simulate)
+    #[arg(long, value_name = "PRESET", conflicts_with_all = ["against_cmd", "against_url", "against_restart_cmd"])]
+    pub(crate) against_simulate: Option<String>,
     /// Run the embedded simulator with this preset, even where a URL is set
     #[arg(long, value_name = "PRESET")]
     pub(crate) simulate: Option<String>,
@@ -171,6 +174,9 @@ pub(crate) struct PhaseArgs {
     /// Fact to store with the run; repeatable
     #[arg(long, value_name = "K=V")]
     pub(crate) metadata: Vec<String>,
+    /// Take up an interrupted run where it stopped: the same work, its whole restarts kept
+    #[arg(long, value_name = "RUN")]
+    pub(crate) resume: Option<String>,
     /// Name of the run, for its folder
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::args::{JudgeArgs, OutputArgs};
+use super::args::{JudgeArgs, OutputArgs, OutputFormatArg};
 use super::run::present;
 use crate::error::{Error, Result};
 use crate::harness::{self, Action, Entry};
@@ -17,6 +17,9 @@ pub(super) struct CompareCommand {
     /// Names of baselines, or ids of runs (`inferometer runs`)
     #[arg(value_name = "NAME", num_args = 2.., required = true)]
     names: Vec<String>,
+    /// The same as `--output-format`
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "output_format")]
+    format: Option<OutputFormatArg>,
     #[command(flatten)]
     judge: JudgeArgs,
     #[command(flatten)]
@@ -28,7 +31,9 @@ impl CompareCommand {
         let settings = self.settings()?;
         let store = Store::open(&settings.output_dir)?;
         let conclusion = harness::compare_stored(&store, &self.names, &settings.judge)?;
-        present(&conclusion, self.output.surface(Action::Run, Entry::Command), None)
+        let mut output = self.output.clone();
+        output.output_format = self.format.unwrap_or(output.output_format);
+        present(&conclusion, output.surface(Action::Run, Entry::Command), None)
     }
 
     fn settings(&self) -> Result<Settings> {

@@ -3,7 +3,9 @@
 mod apply;
 mod args;
 mod bench;
+mod calibrate;
 mod compare;
+mod import;
 mod keep;
 mod run;
 mod simulate;
@@ -79,6 +81,10 @@ enum Command {
     Runs(keep::RunsCommand),
     /// List, show, copy, remove, export, import, accept baselines
     Baselines(keep::BaselinesCommand),
+    /// Read result files of `vllm bench serve` as a stored run
+    Import(import::ImportCommand),
+    /// Measure the server against itself: what a gate can find
+    Calibrate(Box<run::RunCommand>),
     /// Serve the embedded simulator on a port
     Simulate(simulate::SimulateCommand),
 }
@@ -103,6 +109,8 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Report(command) => command.run(),
         Command::Runs(command) => command.run(),
         Command::Baselines(command) => command.run(),
+        Command::Import(command) => command.run(),
+        Command::Calibrate(command) => command.calibrate(),
         Command::Simulate(command) => command.run(),
     }
 }

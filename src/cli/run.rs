@@ -140,8 +140,24 @@ impl RunCommand {
     }
 
     pub(super) fn plan(&self) -> Result<u8> {
-        terminal::print(&self.harness()?.plan()?.describe(terminal::width()))?;
+        let harness = self.harness()?;
+        terminal::print(&harness.plan()?.describe(terminal::width()))?;
+        for sentence in harness.foresee()? {
+            terminal::print(&format!("calibrated: {sentence}\n"))?;
+        }
         Ok(gate::FINE)
+    }
+
+    pub(super) fn calibrate(&self) -> Result<u8> {
+        let harness = self.harness()?;
+        let mut reporter = reporter(harness.surface());
+        let interrupt = Interrupt::new();
+        let job = harness.calibrate(&mut *reporter, &interrupt);
+        let calibrated = until_told_to_leave(&interrupt, Urgency::Drain, job)?;
+        drop(reporter);
+        terminal::print(&super::calibrate::describe(&calibrated))?;
+        let stopped = interrupt.urgency() != Urgency::None;
+        Ok(if stopped { gate::INTERRUPTED } else { gate::FINE })
     }
 
     pub(super) fn list(&self) -> Result<u8> {

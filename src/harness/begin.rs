@@ -1,8 +1,9 @@
 //! Before the first byte: the plan is told, and the run's record is begun.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::faction::DATASET;
 use super::side::{self, SideServer};
 use super::{Detail, execute};
 use crate::clock::Clock;
@@ -10,7 +11,7 @@ use crate::environment;
 use crate::error::Result;
 use crate::plan::{Phase, Plan, Side};
 use crate::preflight::{self, Demands};
-use crate::record::StoredRun;
+use crate::record::{Severity, StoredRun};
 use crate::record::stored::{DEFINITIONS, RunStatus, SCHEMA, StoredPoint, StoredSide};
 use crate::report::progress::{Event, Reporter};
 use crate::report::terminal;
@@ -78,6 +79,14 @@ pub(super) fn new_run(settings: &Settings, plan: &Plan, clock: Clock) -> StoredR
     }
 }
 
+/// Keeps the hashes of the prompt files: other prompts make a comparison incomparable.
+pub(super) fn note_datasets(run: &mut StoredRun, hashes: &BTreeMap<PathBuf, String>) {
+    let text = |(path, hash): (&PathBuf, &String)| {
+        (format!("{DATASET}{}", path.display()), hash.clone())
+    };
+    run.settings.extend(hashes.iter().map(text));
+}
+
 /// The command line: the program by its name alone, secrets redacted.
 fn command_line(settings: &Settings) -> Vec<String> {
     let mut arguments = std::env::args();
@@ -105,6 +114,9 @@ fn settings_text(settings: &Settings) -> BTreeMap<String, String> {
     let mut text = BTreeMap::new();
     let mut put = |name: &str, value: String| text.insert(name.to_owned(), value);
     put("starts", settings.starts.to_string());
+    if !settings.looks.is_empty() {
+        put("looks", settings.looks.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
+    }
     put("rounds", settings.rounds.to_string());
     put("slot_start", format!("{:?}", settings.slot_start).to_lowercase());
     put("warm_up_time_s", settings.warm_up_time.as_secs_f64().to_string());
@@ -140,7 +152,8 @@ pub(super) async fn preflight(
         let client = side::client(&started.url, settings, execute::SPARE_CONNECTIONS)?;
         let report = preflight::run(&client, clock, settings, Demands::of(&plan.points)).await;
         server.finish().await?;
-        for finding in &report.findings {
+        // What ends the checks is told once, as their error.
+        for finding in report.findings.iter().filter(|f| f.severity != Severity::Fatal) {
             reporter.event(&Event::Finding(finding))?;
         }
         if let Some(error) = report.fatal() {

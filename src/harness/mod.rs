@@ -1,16 +1,21 @@
 //! The harness: calls the stages in order. The only module that sees all of them.
 
 mod begin;
+mod calibrate;
 mod conclude;
 mod execute;
+mod health;
+mod faction;
 mod measure;
 mod own;
 mod prompts;
+mod resume;
 mod round;
 mod side;
 mod start;
 mod watch;
 
+use conclude::Told;
 use execute::{Parts, Session};
 use own::Own;
 use prompts::PromptFiles;
@@ -19,14 +24,17 @@ use std::sync::Arc;
 
 use crate::api::Dialect;
 use crate::clock::Clock;
-use crate::drive::Interrupt;
-use crate::error::{Error, Result};
+use crate::drive::{Interrupt, Urgency};
+use crate::compare::looks::Looks;
+use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{self, ListFormat, Matching, Plan};
-use crate::report::progress::Reporter;
+use crate::record::StoredRun;
+use crate::report::progress::{Event, Reporter};
 use crate::scenario::{self, LoadPoint, PromptSource, ScenarioGroup};
 use crate::settings::{BaselineChoice, Settings};
 use crate::store::Store;
 
+pub use calibrate::Calibrated;
 pub use conclude::{Conclusion, compare_stored, rebuild_report};
 
 /// Groups of scenarios and the settings they run with.
@@ -106,6 +114,12 @@ pub enum Detail {
     Normal,
     /// Every metric and finding.
     Verbose,
+}
+
+/// A run that has ended, and what its report must know.
+struct Measured {
+    run: StoredRun,
+    told: Told,
 }
 
 impl Harness {
@@ -215,7 +229,7 @@ impl Harness {
             return Err(Error::usage("no load point is left to run")
                 .with_hint(format!("`{list}` shows the ids that filters are matched against")));
         }
-        let mut plan = plan::build_points(points, &self.settings)?;
+        let mut plan = plan::build_points(points, &self.planned_settings()?)?;
         if let Some(budget) = self.settings.budget {
             plan.shrink(budget);
         }
@@ -238,33 +252,78 @@ impl Harness {
         reporter: &mut dyn Reporter,
         interrupt: &Interrupt,
     ) -> Result<Conclusion> {
-        let clock = Clock::start();
         let store = Store::open(&self.settings.output_dir)?;
-        self.check_baseline(&store)?;
         if let Some(name) = &self.settings.baseline.load {
-            let names: Vec<String> =
-                self.settings.baseline.compare.iter().chain([name]).cloned().collect();
-            return compare_stored(&store, &names, &self.settings.judge);
+            return conclude::conclude_loaded(&store, &self.settings, name);
         }
+        let clock = Clock::start();
+        let measured = self.measure(&store, clock, reporter, interrupt).await?;
+        conclude::conclude_run(&store, &self.settings, &measured.run, clock, measured.told)
+    }
+
+    /// Starts and rounds: everything but the judgement.
+    async fn measure(
+        &self,
+        store: &Store,
+        clock: Clock,
+        reporter: &mut dyn Reporter,
+        interrupt: &Interrupt,
+    ) -> Result<Measured> {
         let mut plan = self.plan()?;
         let files = PromptFiles::read(&plan)?;
         plan.note_datasets(&self.own.with_hash(files.hashes()));
+        self.check_baseline(store)?;
+        let blocks = plan.starts.iter().map(|start| start.block + 1).max().unwrap_or(1);
+        let looks = Looks::within(&self.settings.looks, blocks);
+        let mut run = begin::new_run(&self.settings, &plan, clock);
+        begin::note_datasets(&mut run, &files.hashes());
+        if let Some(id) = &self.settings.resume {
+            run = resume::take_up(store, id, &mut plan, &run)?;
+        }
         begin::announce(&self.settings, &plan, self.surface.detail, reporter)?;
-        let run = begin::new_run(&self.settings, &plan, clock);
+        let told = Told { looks: Some(looks.count()), ..Told::default() };
         let parts = Parts {
             settings: &self.settings,
             plan: &plan,
-            store: &store,
+            store,
             clock,
             interrupt: interrupt.clone(),
             reporter,
             own: &self.own,
+            looks,
         };
         let mut session = Session::begin(parts, files, run)?;
         // Boxed: the future of a whole run is large.
-        Box::pin(session.execute()).await?;
-        let run = session.run;
-        conclude::conclude_run(&store, &self.settings, run, clock)
+        let ended = Box::pin(session.execute()).await;
+        let whole_starts = session.has_whole_starts();
+        let Session { run, reporter, .. } = session;
+        let told = match ended {
+            Ok(()) => told,
+            // What was measured before the server failed for good is judged, and is no pass.
+            Err(error) if error.kind() == ErrorKind::Server && whole_starts => {
+                Told { ended_early: Some(error.to_string()), ..told }
+            }
+            Err(error) => return Err(error),
+        };
+        if interrupt.urgency() != Urgency::None {
+            let text = format!("to go on where it stopped, add `--resume {}`", run.id);
+            reporter.event(&Event::Note { text: &text })?;
+        }
+        Ok(Measured { run, told })
+    }
+
+    /// The settings with as many starts as the looks need.
+    fn planned_settings(&self) -> Result<Settings> {
+        let mut settings = self.settings.clone();
+        if !settings.looks.is_empty() {
+            let bad = || {
+                Error::usage("`--looks` is not a list of looks")
+                    .with_hint("write up to ten ascending numbers of restarts, for example `5,8,12`")
+            };
+            let looks = Looks::at(&settings.looks).ok_or_else(bad)?;
+            settings.starts = settings.starts.max(looks.most_blocks());
+        }
+        Ok(settings)
     }
 
     /// Only the checks.

@@ -113,6 +113,20 @@ impl Session<'_> {
             && tried + 1 < MOST_FAILED_STARTS
     }
 
+    /// Whether every side has a start that was measured to its end.
+    pub(super) fn has_whole_starts(&self) -> bool {
+        let whole = |side: Side| {
+            self.run.starts.iter().any(|s| {
+                let rounds = self.run.rounds.iter();
+                let measured = rounds.filter(|r| (r.side, r.start) == (s.side, s.start)).count();
+                let plan = self.plan.starts.iter().find(|p| p.start == s.start && p.side == s.side);
+                let planned = plan.map_or(1, |plan| plan.rounds.len());
+                s.side == side && s.failure.is_none() && measured >= planned
+            })
+        };
+        self.run.sides.keys().all(|side| whole(*side))
+    }
+
     pub(super) fn note_failed_start(&mut self, starts: &[StartPlan], error: &Error) -> Result<()> {
         for start in starts {
             self.bench(start.side)?.failed_starts += 1;
@@ -137,7 +151,12 @@ impl Session<'_> {
             // A half-measured start would stand in for a whole one.
             let ordinal = start.start;
             self.run.rounds.retain(|round| round.start != ordinal || round.side != start.side);
-            let text = format!("start {} gave no figures and is left out: {error}", ordinal + 1);
+            let side = match self.side_word(start.side) {
+                "" => String::new(),
+                side => format!(" of {side}"),
+            };
+            let number = start.block + 1;
+            let text = format!("restart {number}{side} gave no figures and is left out: {error}");
             self.find(Finding::new("start_failed", Severity::Warning, text))?;
         }
         self.writer.update(&self.run)
