@@ -1,3 +1,5 @@
+//! The library, told by its README.
+#![doc = ""]
 #![doc = include_str!("../README.md")]
 
 // Layer 0: words.

@@ -1,6 +1,7 @@
 //! The one integration-test binary: a module per subject.
 
 mod architecture;
+mod cli;
 mod compare;
 mod declare;
 mod drive;

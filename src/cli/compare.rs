@@ -7,7 +7,7 @@ use clap::Args;
 use super::args::{JudgeArgs, OutputArgs, OutputFormatArg};
 use super::run::present;
 use crate::error::{Error, Result};
-use crate::harness::{self, Action};
+use crate::harness::{self, Action, Entry};
 use crate::settings::Settings;
 use crate::store::Store;
 
@@ -34,7 +34,7 @@ impl CompareCommand {
         let conclusion = harness::compare_stored(&store, &names, &settings.judge)?;
         let mut output = self.output.clone();
         output.output_format = self.format.unwrap_or(output.output_format);
-        present(&conclusion, output.surface(Action::Run))
+        present(&conclusion, output.surface(Action::Run, Entry::Command), None)
     }
 
     fn settings(&self) -> Result<Settings> {
@@ -66,6 +66,6 @@ impl ReportCommand {
         self.output.apply(&mut settings);
         let store = Store::open(PathBuf::from(&settings.output_dir))?;
         let conclusion = harness::rebuild_report(&store, self.run.as_deref(), &settings.judge)?;
-        present(&conclusion, self.output.surface(Action::Run))
+        present(&conclusion, self.output.surface(Action::Run, Entry::Command), None)
     }
 }

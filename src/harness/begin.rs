@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::execute;
 use super::faction::DATASET;
 use super::side::{self, SideServer};
+use super::{Detail, execute};
 use crate::clock::Clock;
 use crate::environment;
 use crate::error::Result;
@@ -25,14 +25,24 @@ use crate::store::{Store, run_id};
 pub(super) fn announce(
     settings: &Settings,
     plan: &Plan,
+    detail: Detail,
     reporter: &mut dyn Reporter,
 ) -> Result<()> {
-    if let Launch::Simulator { preset, .. } = &settings.target.launch {
+    if let Launch::Simulator { preset, slowdown } = &settings.target.launch {
         let text = format!("no server given: running the embedded simulator (preset {preset})");
         reporter.event(&Event::Note { text: &text })?;
+        #[allow(clippy::float_cmp)] // exactly the default, or not
+        if *slowdown != 1.0 {
+            let text = format!("the simulator is slowed by a factor of {slowdown}");
+            reporter.event(&Event::Note { text: &text })?;
+        }
     }
     let rounds = plan.starts.iter().map(|start| start.rounds.len() as u64).sum();
-    reporter.event(&Event::RunStarted { plan: &plan.describe(terminal::width()), rounds })
+    let text = match detail {
+        Detail::Verbose => plan.describe(terminal::width()),
+        _ => plan.announcement(terminal::width()),
+    };
+    reporter.event(&Event::RunStarted { plan: &text, rounds })
 }
 
 /// The record of a run that has measured nothing yet.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::health::Notes;
 use super::conclude;
 use super::measure;
+use super::own::Own;
 use super::prompts::PromptFiles;
 use super::side::SideServer;
 use crate::clock::Clock;
@@ -33,6 +34,7 @@ pub(super) struct Parts<'a> {
     pub(super) clock: Clock,
     pub(super) interrupt: Interrupt,
     pub(super) reporter: &'a mut dyn Reporter,
+    pub(super) own: &'a Own,
     pub(super) looks: Looks,
 }
 
@@ -45,6 +47,7 @@ pub(super) struct Session<'a> {
     pub(super) interrupt: Interrupt,
     pub(super) reporter: &'a mut dyn Reporter,
     pub(super) files: PromptFiles,
+    pub(super) own: &'a Own,
     pub(super) writer: RunWriter,
     pub(super) sides: BTreeMap<Side, Bench>,
     /// What the rounds told of the client and the load.
@@ -72,7 +75,7 @@ pub(super) struct LiveWire {
 impl<'a> Session<'a> {
     /// A run in a folder of its own, or in that of the run that is taken up again.
     pub(super) fn begin(parts: Parts<'a>, files: PromptFiles, mut run: StoredRun) -> Result<Self> {
-        let Parts { settings, plan, store, clock, interrupt, reporter, looks } = parts;
+        let Parts { settings, plan, store, clock, interrupt, reporter, own, looks } = parts;
         let writer = match &settings.resume {
             Some(_) => store.resume_run(&run)?,
             None => store.begin_run(&run)?,
@@ -95,6 +98,7 @@ impl<'a> Session<'a> {
             interrupt,
             reporter,
             files,
+            own,
             writer,
             sides,
             notes,

@@ -7,6 +7,7 @@ mod execute;
 mod health;
 mod faction;
 mod measure;
+mod own;
 mod prompts;
 mod resume;
 mod round;
@@ -16,8 +17,12 @@ mod watch;
 
 use conclude::Told;
 use execute::{Parts, Session};
+use own::Own;
 use prompts::PromptFiles;
 
+use std::sync::Arc;
+
+use crate::api::Dialect;
 use crate::clock::Clock;
 use crate::drive::{Interrupt, Urgency};
 use crate::compare::looks::Looks;
@@ -25,8 +30,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{self, ListFormat, Matching, Plan};
 use crate::record::StoredRun;
 use crate::report::progress::{Event, Reporter};
-use crate::scenario::{self, LoadPoint, ScenarioGroup};
-use crate::settings::Settings;
+use crate::scenario::{self, LoadPoint, PromptSource, ScenarioGroup};
+use crate::settings::{BaselineChoice, Settings};
 use crate::store::Store;
 
 pub use calibrate::Calibrated;
@@ -40,8 +45,9 @@ pub use conclude::{Conclusion, compare_stored, rebuild_report};
 pub struct Harness {
     settings: Settings,
     groups: Vec<ScenarioGroup>,
-    selection: Selection,
+    pub(crate) selection: Selection,
     surface: Surface,
+    own: Own,
 }
 
 /// Which load points run.
@@ -62,6 +68,18 @@ pub struct Surface {
     pub format: OutputFormat,
     /// How much of it.
     pub detail: Detail,
+    /// How the caller was called, for hints that can be typed as they stand.
+    pub entry: Entry,
+}
+
+/// How a run was called.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Entry {
+    /// `inferometer run --flag`.
+    #[default]
+    Command,
+    /// `cargo bench -- --flag`.
+    Bench,
 }
 
 /// What to do with the load points.
@@ -113,7 +131,22 @@ impl Harness {
             groups: Vec::new(),
             selection: Selection::default(),
             surface: Surface::default(),
+            own: Own::default(),
         }
+    }
+
+    /// Takes prompts from `source` wherever a scenario names no file of its own. Where the source
+    /// has a content hash, it enters the workload's: runs with other prompts are not compared.
+    pub fn prompts(&mut self, source: Arc<dyn PromptSource>) -> &mut Self {
+        self.own.prompts = Some(source);
+        self
+    }
+
+    /// Speaks `dialect` while measuring. Preflight and warm-up's checks still speak completions or
+    /// chat: a server that has neither needs `settings().skip.preflight` and a model's name.
+    pub fn dialect(&mut self, dialect: Arc<dyn Dialect>) -> &mut Self {
+        self.own.dialect = Some(dialect);
+        self
     }
 
     /// The group of this name, made where it is new.
@@ -136,6 +169,12 @@ impl Harness {
     /// The settings, to be changed in code; flags have been applied already.
     pub fn settings(&mut self) -> &mut Settings {
         &mut self.settings
+    }
+
+    /// What happens to baselines.
+    #[must_use]
+    pub fn baseline(&self) -> &BaselineChoice {
+        &self.settings.baseline
     }
 
     /// Narrows the load points.
@@ -183,8 +222,12 @@ impl Harness {
     pub fn plan(&self) -> Result<Plan> {
         let points = self.points()?;
         if points.is_empty() {
+            let list = match self.surface.entry {
+                Entry::Command => "inferometer list",
+                Entry::Bench => "--list",
+            };
             return Err(Error::usage("no load point is left to run")
-                .with_hint("`--list` shows the ids that filters are matched against"));
+                .with_hint(format!("`{list}` shows the ids that filters are matched against")));
         }
         let mut plan = plan::build_points(points, &self.planned_settings()?)?;
         if let Some(budget) = self.settings.budget {
@@ -228,7 +271,7 @@ impl Harness {
     ) -> Result<Measured> {
         let mut plan = self.plan()?;
         let files = PromptFiles::read(&plan)?;
-        plan.note_datasets(&files.hashes());
+        plan.note_datasets(&self.own.with_hash(files.hashes()));
         self.check_baseline(store)?;
         let blocks = plan.starts.iter().map(|start| start.block + 1).max().unwrap_or(1);
         let looks = Looks::within(&self.settings.looks, blocks);
@@ -237,7 +280,7 @@ impl Harness {
         if let Some(id) = &self.settings.resume {
             run = resume::take_up(store, id, &mut plan, &run)?;
         }
-        begin::announce(&self.settings, &plan, reporter)?;
+        begin::announce(&self.settings, &plan, self.surface.detail, reporter)?;
         let told = Told { looks: Some(looks.count()), ..Told::default() };
         let parts = Parts {
             settings: &self.settings,
@@ -246,6 +289,7 @@ impl Harness {
             clock,
             interrupt: interrupt.clone(),
             reporter,
+            own: &self.own,
             looks,
         };
         let mut session = Session::begin(parts, files, run)?;

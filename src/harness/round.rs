@@ -14,7 +14,7 @@ use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
 use crate::record::stored::{RoundStatus, WarmUp};
 use crate::record::{Finding, RequestRecord, StoredRound};
 use crate::report::progress::Event;
-use crate::scenario::Load;
+use crate::scenario::{Load, PromptSpec};
 use crate::settings::ApiChoice;
 use crate::summary::{self, RoundInput};
 use crate::transport::FailureKind;
@@ -86,7 +86,8 @@ impl Session<'_> {
             let _ = reporter.event(&Event::RoundProgress {
                 point: &progress.point,
                 stage: "measuring",
-                completed: progress.completed,
+                // The load is kept up until the last measured request ends: more complete than count.
+                completed: progress.completed.min(u64::from(progress.planned)),
                 planned: Some(u64::from(progress.planned)),
             });
         };
@@ -167,17 +168,25 @@ impl Session<'_> {
         let client = side::client(&live.url, self.settings, highest as usize + SPARE_CONNECTIONS)?;
         Ok(Arc::new(Wire {
             client,
-            dialect: dialect(live.report.api),
+            dialect: self.dialect(live.report.api),
             model: live.report.model.clone(),
             offers: live.report.offers,
             extra_body: self.settings.extra_body.clone(),
-            prompts: self.files.source(&plan.point, &live.report, salt, first),
+            prompts: match &self.own.prompts {
+                Some(own) if plan.point.prompt == PromptSpec::Synthetic => own.clone(),
+                _ => self.files.source(&plan.point, &live.report, salt, first),
+            },
         }))
+    }
+
+    /// The caller's dialect, or that of the API found.
+    pub(super) fn dialect(&self, api: ApiChoice) -> Arc<dyn Dialect> {
+        self.own.dialect.clone().unwrap_or_else(|| dialect(api))
     }
 }
 
 /// The dialect of an API.
-pub(super) fn dialect(api: ApiChoice) -> Arc<dyn Dialect> {
+fn dialect(api: ApiChoice) -> Arc<dyn Dialect> {
     match api {
         ApiChoice::Chat => Arc::new(Chat),
         ApiChoice::Completions | ApiChoice::Auto => Arc::new(Completions),

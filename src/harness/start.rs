@@ -1,7 +1,6 @@
 //! A start of a run: the server comes up, is checked once per side, and may fail.
 
 use super::execute::{LiveWire, MOST_FAILED_STARTS, SPARE_CONNECTIONS, Session};
-use super::round::dialect;
 use super::side::{self, Started};
 use crate::clock::Clock;
 use crate::drive::Urgency;
@@ -22,12 +21,16 @@ impl Session<'_> {
         }
         let at = clock.wall(clock.now_ns());
         let side = self.side_word(start.side);
-        self.reporter.event(&Event::StartReady {
-            side,
-            start: start.block + 1,
-            starts: self.plan.starts.iter().map(|s| s.block + 1).max().unwrap_or(1),
-            ready_s: started.ready_s,
-        })?;
+        let starts = self.plan.starts.iter().map(|s| s.block + 1).max().unwrap_or(1);
+        // Of a server that somebody else started nothing is known yet.
+        if starts > 1 || started.ready_s.is_some() {
+            self.reporter.event(&Event::StartReady {
+                side,
+                start: start.block + 1,
+                starts,
+                ready_s: started.ready_s,
+            })?;
+        }
         self.run.starts.push(StoredStart {
             side: start.side,
             block: start.block,
@@ -78,10 +81,11 @@ impl Session<'_> {
         for finding in report.findings.iter().filter(|f| f.severity != Severity::Fatal) {
             self.find(finding.clone())?;
         }
+        let dialect = self.dialect(report.api).name().to_owned();
         let stored = self.run.sides.entry(side).or_default();
         stored.url = started.url.clone();
         stored.model = report.model.clone();
-        stored.api = dialect(report.api).name().to_owned();
+        stored.api = dialect;
         stored.engine = report.engine.clone();
         stored.engine_version = report.engine_version.clone();
         stored.command = (!started.argv.is_empty()).then(|| started.argv.join(" "));
