@@ -241,8 +241,14 @@ pub(super) fn present(
         OutputFormat::Terminal => {
             let color = Color::of(&std::io::stdout());
             let mut text = terminal::render(&conclusion.report, terminal::width(), color);
-            for reason in &conclusion.gate.reasons {
-                text.push_str(&format!("gate: {reason}\n"));
+            // The first decides; the verdicts above tell the others.
+            if let Some((first, others)) = conclusion.gate.reasons.split_first() {
+                let more = match others.len() {
+                    0 => String::new(),
+                    n => format!(" (and {n} more)"),
+                };
+                let code = conclusion.gate.exit_code;
+                text.push_str(&format!("gate: exit code {code}: {first}{more}\n"));
             }
             if let Some(baseline) = baseline {
                 let is_compared = !conclusion.report.input().comparisons.is_empty();

@@ -207,6 +207,7 @@ fn round(order: &Order<'_>, id: &str, pass: u32, result: &VllmResult) -> StoredR
         telemetry: BTreeMap::new(),
         series: BTreeMap::new(),
         reported: result.reported.clone(),
+        itl_by_position_ms: Vec::new(),
     }
 }
 
