@@ -177,6 +177,7 @@ fn round(run: &StoredRun, point: &StoredPoint, side: Side, block: u32) -> Stored
         health: Health::default(),
         telemetry: BTreeMap::new(),
         series: BTreeMap::new(),
+        reported: BTreeMap::new(),
         itl_by_position_ms: Vec::new(),
     }
 }

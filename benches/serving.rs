@@ -8,7 +8,7 @@ fn chat(harness: &mut Harness) {
             .input(512)
             .output(128)
             .sweep(Load::concurrency, [1, 4, 16])
-            .goodput(Slo::new().ttft_ms(200.0).tpot_ms(30.0)),
+            .goodput(Slo::new().ttft_ms(200).tpot_ms(30)),
     );
 }
 

@@ -11,7 +11,7 @@ fn main() -> ExitCode {
             .input(512)
             .output(128)
             .sweep(Load::concurrency, [1, 4, 16, 64])
-            .goodput(Slo::new().ttft_ms(200.0).tpot_ms(30.0)),
+            .goodput(Slo::new().ttft_ms(200).tpot_ms(30)),
     );
     inferometer::bench_main([harness])
 }

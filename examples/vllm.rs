@@ -15,14 +15,14 @@ fn main() -> ExitCode {
                 .input(512)
                 .output(128)
                 .sweep(Load::concurrency, [1, 4, 16, 64, 128])
-                .goodput(Slo::new().ttft_ms(200.0).tpot_ms(30.0)),
+                .goodput(Slo::new().ttft_ms(200).tpot_ms(30)),
         )
         .scenario(
             Scenario::new("long")
                 .input(4096)
                 .output(128)
                 .sweep(Load::concurrency, [1, 4, 16])
-                .goodput(Slo::new().ttft_ms(1000.0).tpot_ms(50.0)),
+                .goodput(Slo::new().ttft_ms(1000).tpot_ms(50)),
         );
     harness.group("arrivals").scenario(
         Scenario::new("short").input(512).output(128).sweep(Load::request_rate, [1.0, 5.0, 10.0]),

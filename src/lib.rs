@@ -1,3 +1,5 @@
+//! The library, told by its README.
+#![doc = ""]
 #![doc = include_str!("../README.md")]
 
 // Layer 0: words.
@@ -19,6 +21,7 @@ pub mod record;
 // Layer 4: driving and keeping.
 pub mod drive;
 pub mod environment;
+pub mod import;
 pub mod preflight;
 pub mod server;
 pub mod store;
@@ -31,6 +34,7 @@ pub mod summary;
 pub mod cli;
 pub mod harness;
 mod macros;
+pub mod selftest;
 // Aside: the embedded server.
 pub mod sim;
 

@@ -4,6 +4,39 @@
 ///
 /// `config` is a [`Harness`](crate::Harness); each target is a `fn(&mut Harness)`. The name becomes a
 /// `pub fn() -> Harness` for [`scenario_main!`](crate::scenario_main).
+///
+/// ```
+/// use inferometer::settings::Settings;
+/// use inferometer::{Harness, Load, Scenario, scenario_group};
+///
+/// fn chat(harness: &mut Harness) {
+///     let short = Scenario::new("short").input(512).output(128);
+///     harness.group("chat").scenario(short.sweep(Load::concurrency, [1, 4, 16, 64]));
+/// }
+///
+/// fn arrivals(harness: &mut Harness) {
+///     let steady = Scenario::new("steady").input(512).output(128);
+///     harness.group("arrivals").scenario(steady.sweep(Load::request_rate, [0.5, 2.0]));
+/// }
+///
+/// scenario_group! {
+///     name = serving;
+///     config = Harness::new(Settings::for_simulator("demo"));
+///     targets = chat, arrivals
+/// }
+///
+/// assert_eq!(serving().plan()?.points.len(), 6);
+/// # Ok::<(), inferometer::Error>(())
+/// ```
+///
+/// The short form takes its settings from the flags and the environment
+/// ([`Harness::from_env`](crate::Harness::from_env)):
+///
+/// ```no_run
+/// # fn chat(_: &mut inferometer::Harness) {}
+/// inferometer::scenario_group!(serving, chat);
+/// # fn main() {}
+/// ```
 #[macro_export]
 macro_rules! scenario_group {
     (name = $name:ident; config = $config:expr; targets = $($target:path),+ $(,)?) => {
@@ -24,6 +57,18 @@ macro_rules! scenario_group {
 }
 
 /// The `main` of a bench: the groups make one run, whose gate gives the exit code.
+///
+/// ```no_run
+/// use inferometer::{Harness, Load, Scenario, scenario_group, scenario_main};
+///
+/// fn chat(harness: &mut Harness) {
+///     let short = Scenario::new("short").input(512).output(128);
+///     harness.group("chat").scenario(short.load(Load::concurrency(16)));
+/// }
+///
+/// scenario_group!(serving, chat);
+/// scenario_main!(serving);
+/// ```
 #[macro_export]
 macro_rules! scenario_main {
     ($($group:path),+ $(,)?) => {
@@ -46,6 +91,13 @@ macro_rules! scenario_main {
 /// };
 /// assert_eq!(groups.len(), 2);
 /// assert_eq!(groups[0].points().unwrap().len(), 4 + 2 * 3);
+/// ```
+///
+/// Give them to a harness by [`Harness::groups`](crate::Harness::groups). Another kind of load does
+/// not compile:
+///
+/// ```compile_fail
+/// inferometer::scenarios! { "chat/short": 512 => 128 @ users [1, 4] };
 /// ```
 #[macro_export]
 macro_rules! scenarios {

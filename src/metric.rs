@@ -321,7 +321,7 @@ impl Measure {
         }
     }
 
-    /// The smallest change that counts, as a ratio (STATISTICS: the verdict contract). The default
+    /// The smallest change that counts, as a ratio (docs/statistics.md, section 2). The default
     /// floors come from the spreads between starts of real servers.
     #[must_use]
     pub fn floor(self) -> f64 {

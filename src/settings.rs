@@ -215,6 +215,8 @@ pub struct Settings {
     pub judge: JudgeSettings,
     /// Where runs, baselines and reports live.
     pub output_dir: PathBuf,
+    /// The id of a run to take up where it was interrupted.
+    pub resume: Option<String>,
     /// The run's name, for its folder; none: the plan's hash.
     pub name: Option<String>,
 }
@@ -241,7 +243,7 @@ pub struct Skip {
     pub reference: bool,
 }
 
-/// How a comparison is judged (STATISTICS.md, D.4 to D.7).
+/// How a comparison is judged (docs/statistics.md, sections 3 and 4).
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeSettings {
     /// Family-wise level of the cells after Holm.
@@ -314,6 +316,7 @@ impl Settings {
             baseline: BaselineChoice::default(),
             judge: JudgeSettings::default(),
             output_dir: PathBuf::from("target-reports"),
+            resume: None,
             name: None,
         }
     }

@@ -1,8 +1,13 @@
 //! The one integration-test binary: a module per subject.
 
 mod architecture;
+mod cli;
+mod compare;
 mod declare;
 mod drive;
+mod faults;
+mod fidelity;
+mod import;
 mod json_schema;
 mod kept;
 mod plan;

@@ -5,15 +5,17 @@ use std::process::ExitCode;
 use clap::{Args, Parser};
 
 use super::args::RunArgs;
-use super::run;
+use super::{run, words};
 use crate::compare::gate;
 use crate::error::Result;
-use crate::harness::{Action, Harness, Selection};
+use crate::harness::{Action, Entry, Harness, Selection};
+use crate::settings::BaselineChoice;
 use crate::store::files;
 
 /// A bench of inferometer: scenario groups against a server, or against the embedded simulator.
 #[derive(Debug, Parser)]
-#[command(name = "bench", version, max_term_width = 100)]
+#[command(name = "cargo bench --", bin_name = "cargo bench --", version, max_term_width = 100)]
+#[command(after_help = super::ENVIRONMENT_HELP)]
 struct BenchCli {
     /// Regular expressions on the whole id; several: any of them
     #[arg(value_name = "FILTER")]
@@ -67,7 +69,7 @@ impl Harness {
     #[must_use]
     #[allow(clippy::disallowed_methods)] // a bench file has no place to report a wrong flag
     pub fn from_env() -> Self {
-        let parsed = match BenchCli::try_parse() {
+        let parsed = match BenchCli::try_parse_from(words::tidied(std::env::args_os())) {
             Ok(cli) => cli.harness(),
             Err(error) => {
                 let _ = error.print();
@@ -75,7 +77,7 @@ impl Harness {
             }
         };
         parsed.unwrap_or_else(|error| {
-            let _ = crate::report::terminal::print_message(&format!("{}\n", error.render()));
+            super::tell(&error);
             std::process::exit(i32::from(gate::exit_code(error.kind())))
         })
     }
@@ -86,11 +88,12 @@ impl BenchCli {
         let mut settings = self.run.settings(&|path| files::read_text(path))?;
         if self.test {
             run::shrink_to_test(&mut settings);
+            settings.baseline = BaselineChoice::default(); // one request is no baseline
         }
         let action = if self.list { Action::List(self.format.into()) } else { Action::Run };
         Ok(Harness::new(settings)
             .with_selection(Selection { filters: self.filters, exact: self.exact })
-            .with_surface(self.run.output.surface(action)))
+            .with_surface(self.run.output.surface(action, Entry::Bench)))
     }
 }
 
@@ -99,4 +102,54 @@ impl BenchCli {
 #[must_use]
 pub fn bench_main(harnesses: impl IntoIterator<Item = Harness>) -> ExitCode {
     super::finish(Harness::merged(harnesses).and_then(run::drive))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::plan::ListFormat;
+
+    fn parsed(line: &str) -> Harness {
+        let words = format!("bench {line}");
+        let words = words::tidied(words.split_whitespace().map(OsString::from));
+        BenchCli::try_parse_from(words).unwrap().harness().unwrap()
+    }
+
+    #[test]
+    fn what_cargo_and_test_runners_pass_is_taken() {
+        parsed("--bench");
+        parsed("--bench --nocapture --no-capture --show-output --test-threads 1 --color never");
+        parsed("--ignored --include-ignored --noplot --discard-baseline");
+        let listed = parsed("--bench --list --format terse --ignored").surface();
+        assert_eq!(listed.action, Action::List(ListFormat::Terse));
+        assert_eq!(listed.entry, Entry::Bench);
+    }
+
+    #[test]
+    fn filters_are_positional_and_limits_do_not_take_them() {
+        let mut harness = parsed("--bench --goodput ttft:200 tpot:30 chat short --exact");
+        let expect = Selection { filters: vec!["chat".into(), "short".into()], exact: true };
+        assert_eq!(harness.selection, expect);
+        assert!(harness.settings().is_simulated());
+    }
+
+    #[test]
+    fn a_test_sends_one_request_a_point_and_saves_no_baseline() {
+        let mut harness = parsed("--test --save-baseline main");
+        assert_eq!(harness.settings().num_prompts, Some(1));
+        assert_eq!(harness.baseline(), &BaselineChoice::default());
+    }
+
+    #[test]
+    fn criterions_words_are_taken() {
+        let words = "--sample-size 9 --warm-up-time 1s --measurement-time 2s --noise-threshold 5% \
+            --confidence-level 0.9 --significance-level 0.05 --baseline a --save-baseline b";
+        let mut harness = parsed(words);
+        assert_eq!(harness.settings().num_prompts, Some(9));
+        assert_eq!(harness.settings().judge.noise_threshold, Some(0.05));
+        assert_eq!(harness.baseline().compare.as_deref(), Some("a"));
+        assert_eq!(harness.baseline().save.as_deref(), Some("b"));
+    }
 }

@@ -4,19 +4,22 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::args::{JudgeArgs, OutputArgs};
+use super::args::{JudgeArgs, OutputArgs, OutputFormatArg};
 use super::run::present;
 use crate::error::{Error, Result};
-use crate::harness::{self, Action};
+use crate::harness::{self, Action, Entry};
 use crate::settings::Settings;
 use crate::store::Store;
 
 /// Stored runs or baselines; the first is the base.
 #[derive(Debug, Args)]
 pub(super) struct CompareCommand {
-    /// Names of baselines, or ids of runs (`inferometer runs`)
+    /// Names of baselines, ids of runs (`inferometer runs`), or result files of `vllm bench serve`
     #[arg(value_name = "NAME", num_args = 2.., required = true)]
     names: Vec<String>,
+    /// The same as `--output-format`
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "output_format")]
+    format: Option<OutputFormatArg>,
     #[command(flatten)]
     judge: JudgeArgs,
     #[command(flatten)]
@@ -27,8 +30,11 @@ impl CompareCommand {
     pub(super) fn run(&self) -> Result<u8> {
         let settings = self.settings()?;
         let store = Store::open(&settings.output_dir)?;
-        let conclusion = harness::compare_stored(&store, &self.names, &settings.judge)?;
-        present(&conclusion, self.output.surface(Action::Run))
+        let names = super::import::sides(&store, &self.names)?;
+        let conclusion = harness::compare_stored(&store, &names, &settings.judge)?;
+        let mut output = self.output.clone();
+        output.output_format = self.format.unwrap_or(output.output_format);
+        present(&conclusion, output.surface(Action::Run, Entry::Command), None)
     }
 
     fn settings(&self) -> Result<Settings> {
@@ -60,6 +66,6 @@ impl ReportCommand {
         self.output.apply(&mut settings);
         let store = Store::open(PathBuf::from(&settings.output_dir))?;
         let conclusion = harness::rebuild_report(&store, self.run.as_deref(), &settings.judge)?;
-        present(&conclusion, self.output.surface(Action::Run))
+        present(&conclusion, self.output.surface(Action::Run, Entry::Command), None)
     }
 }

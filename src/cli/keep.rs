@@ -8,6 +8,7 @@ use super::args::OutputArgs;
 use crate::clock::Clock;
 use crate::compare::gate;
 use crate::error::{Error, Result};
+use crate::plan::Phase;
 use crate::record::StoredRun;
 use crate::report::terminal;
 use crate::settings::Settings;
@@ -59,7 +60,7 @@ impl RunsCommand {
             }
             RunsAction::Prune { keep } => {
                 let removed = store.prune_runs(*keep)?;
-                say(&format!("removed {} runs", removed.len()));
+                say(&format!("removed {}", plural(removed.len(), "run")));
             }
         }
         Ok(gate::FINE)
@@ -77,16 +78,21 @@ fn say(line: &str) {
     let _ = terminal::print(&format!("{line}\n"));
 }
 
+fn plural(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 fn list_runs(store: &Store) -> Result<()> {
     let list = store.runs()?;
     if list.runs.is_empty() && list.unreadable.is_empty() {
         say("no runs are stored yet: measure one with `inferometer run`");
     }
     for run in &list.runs {
-        let loads = run.points.len();
-        let starts = run.starts.len();
+        let of = |phase| run.points.iter().filter(|point| point.phase == phase).count();
+        let loads = plural(of(Phase::Load), "load point");
+        let starts = plural(run.starts.len(), "start");
         let status = format!("{:?}", run.status).to_lowercase();
-        say(&format!("{}  {status}, {loads} load points, {starts} starts", run.id));
+        say(&format!("{}  {status}, {loads}, {starts}", run.id));
     }
     for run in &list.unreadable {
         say(&format!("{}  unreadable: {}", run.id, run.reason));
@@ -217,8 +223,7 @@ fn newest(store: &Store) -> Result<String> {
 }
 
 fn told(baseline: &Baseline) {
-    let plural = if baseline.runs.len() == 1 { "" } else { "s" };
-    say(&format!("baseline {} holds {} run{plural}", baseline.name, baseline.runs.len()));
+    say(&format!("baseline {} holds {}", baseline.name, plural(baseline.runs.len(), "run")));
 }
 
 fn list_baselines(baselines: &[Baseline]) {

@@ -1,26 +1,62 @@
 //! The surface: flags in, exit codes out.
 
+mod apply;
 mod args;
 mod bench;
+mod calibrate;
 mod compare;
+mod import;
 mod keep;
 mod run;
 mod simulate;
+mod words;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::compare::gate;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::report::terminal;
 
 pub use bench::bench_main;
+
+/// What help says below the flags.
+const ENVIRONMENT_HELP: &str = "\
+Environment:
+  INFEROMETER_URL, INFEROMETER_MODEL, INFEROMETER_API_KEY  the server
+  INFEROMETER_OUTPUT_DIR    root of results; default: target-reports
+  INFEROMETER_SIM_SLOWDOWN  1.10: the simulator 10 % slower, to try the gate
+  OPENAI_API_KEY            read only where a URL is given
+  NO_COLOR                  no colours
+
+Exit codes:
+  0 fine · 1 regression or limit missed · 2 usage · 3 server unusable
+  4 invalid, incomparable or implausible · 130 interrupted";
+
+/// What the first help says below the commands.
+const EXAMPLES: &str = "\
+Examples:
+  inferometer run                                    the embedded simulator
+  inferometer run --url http://gpu-box:8000          the whole job on a server
+  inferometer plan --url http://gpu-box:8000         what that would send
+  inferometer run --url http://gpu-box:8000 --max-concurrency 1,4,16 \\
+      --random-input-len 4096 --random-output-len 128 --save-baseline main
+
+`inferometer run --help` shows the flags.";
 
 /// A Criterion-style benchmark harness for LLM inference servers.
 ///
 /// With no server given, the embedded simulator runs.
 #[derive(Debug, Parser)]
-#[command(name = "inferometer", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "inferometer",
+    bin_name = "inferometer",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+#[command(after_help = EXAMPLES, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -28,11 +64,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Measure: preflight, warm-up, reference, every load point; compare; report
+    /// Measure every load point, compare, report
+    #[command(after_help = ENVIRONMENT_HELP)]
     Run(Box<run::RunCommand>),
     /// Check a server and send one request
     Preflight(Box<run::RunCommand>),
-    /// Print what would run, how long and how many tokens it takes; send nothing
+    /// Print what would run, its time and tokens; send nothing
     Plan(Box<run::RunCommand>),
     /// List the load points
     List(Box<run::RunCommand>),
@@ -42,8 +79,12 @@ enum Command {
     Report(compare::ReportCommand),
     /// List, show, remove and prune stored runs
     Runs(keep::RunsCommand),
-    /// List, show, copy, remove, export, import and accept baselines
+    /// List, show, copy, remove, export, import, accept baselines
     Baselines(keep::BaselinesCommand),
+    /// Read result files of `vllm bench serve` as a stored run
+    Import(import::ImportCommand),
+    /// Measure the server against itself: what a gate can find
+    Calibrate(Box<run::RunCommand>),
     /// Serve the embedded simulator on a port
     Simulate(simulate::SimulateCommand),
 }
@@ -51,7 +92,7 @@ enum Command {
 /// The binary: parses the command line, runs it, and says how it went.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(words::tidied(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };
@@ -68,6 +109,8 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Report(command) => command.run(),
         Command::Runs(command) => command.run(),
         Command::Baselines(command) => command.run(),
+        Command::Import(command) => command.run(),
+        Command::Calibrate(command) => command.calibrate(),
         Command::Simulate(command) => command.run(),
     }
 }
@@ -84,8 +127,57 @@ fn finish(result: Result<u8>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            let _ = crate::report::terminal::print_message(&format!("{}\n", error.render()));
+            tell(&error);
             ExitCode::from(gate::exit_code(error.kind()))
         }
+    }
+}
+
+/// Tells an error on stderr, its long sentences broken at spaces.
+fn tell(error: &Error) {
+    let lines: Vec<String> =
+        error.render().lines().map(|line| broken(line, terminal::width())).collect();
+    // Where stderr is closed there is nobody to tell.
+    let _ = terminal::print_message(&format!("{}\n", lines.join("\n")));
+}
+
+/// A sentence of an error in lines of at most `width` characters where its words allow it; anything
+/// else (a line of a file, a caret below it, a log's tail) as it stands.
+fn broken(line: &str, width: usize) -> String {
+    let is_sentence = ["error: ", "  because: ", "  hint: "].iter().any(|s| line.starts_with(s));
+    if !is_sentence || line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let indent = line.len() - line.trim_start().len();
+    let mut broken = " ".repeat(indent);
+    let mut used = indent;
+    for (place, word) in line.split_whitespace().enumerate() {
+        let length = word.chars().count();
+        match place {
+            0 => {}
+            _ if used + 1 + length > width => {
+                broken.push_str("\n        ");
+                used = 8;
+            }
+            _ => {
+                broken.push(' ');
+                used += 1;
+            }
+        }
+        broken.push_str(word);
+        used += length;
+    }
+    broken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_are_broken_and_quoted_lines_are_not() {
+        assert_eq!(broken("  hint: aa bb cc", 13), "  hint: aa bb\n        cc");
+        assert_eq!(broken("error: short", 13), "error: short");
+        assert_eq!(broken("3 | a line of a file", 13), "3 | a line of a file");
     }
 }

@@ -8,13 +8,15 @@ use super::args::RunArgs;
 use crate::compare::gate;
 use crate::drive::{Interrupt, Urgency, raise_on_signals};
 use crate::error::{Error, ErrorKind, Result};
-use crate::harness::{Action, Conclusion, Detail, Harness, OutputFormat, Selection, Surface};
+use crate::harness::{
+    Action, Conclusion, Detail, Entry, Harness, OutputFormat, Selection, Surface,
+};
 use crate::plan::ListFormat;
 use crate::report;
 use crate::report::progress::{self, Reporter, Silent, Stream};
 use crate::report::terminal::{self, Color};
 use crate::scenario::{Load, Scenario, ScenarioGroup, Slo, file};
-use crate::settings::Settings;
+use crate::settings::{BaselineChoice, Settings};
 use crate::store::files;
 
 /// The loads where none are given: the ones people loop over by hand.
@@ -71,7 +73,10 @@ impl RunCommand {
         let mut settings = self.run.settings(&read)?;
         let mut groups = Vec::new();
         if let Some(path) = &self.file {
-            let parsed = file::parse(&read(path)?, &path.display().to_string())?;
+            let text = read(path).map_err(|error| {
+                error.with_hint("the argument of `run` is a file of scenarios in TOML")
+            })?;
+            let parsed = file::parse(&text, &path.display().to_string())?;
             let names_a_server = parsed.server.as_ref().is_some_and(|s| s.target.is_some());
             if settings.is_simulated() && names_a_server && self.run.server.simulate.is_none() {
                 settings = Settings::for_url("");
@@ -86,7 +91,7 @@ impl RunCommand {
         }
         let mut harness = Harness::new(settings)
             .with_selection(Selection { filters: self.filters.clone(), exact: self.exact })
-            .with_surface(self.run.output.surface(Action::Run));
+            .with_surface(self.run.output.surface(Action::Run, Entry::Command));
         harness.groups(groups);
         Ok(harness)
     }
@@ -129,13 +134,30 @@ impl RunCommand {
     pub(super) fn preflight(&self) -> Result<u8> {
         let harness = self.harness()?;
         let mut reporter = reporter(harness.surface());
-        runtime()?.block_on(harness.preflight(&mut *reporter))?;
+        let interrupt = Interrupt::new();
+        until_told_to_leave(&interrupt, Urgency::None, harness.preflight(&mut *reporter))?;
         Ok(gate::FINE)
     }
 
     pub(super) fn plan(&self) -> Result<u8> {
-        terminal::print(&self.harness()?.plan()?.describe(terminal::width()))?;
+        let harness = self.harness()?;
+        terminal::print(&harness.plan()?.describe(terminal::width()))?;
+        for sentence in harness.foresee()? {
+            terminal::print(&format!("calibrated: {sentence}\n"))?;
+        }
         Ok(gate::FINE)
+    }
+
+    pub(super) fn calibrate(&self) -> Result<u8> {
+        let harness = self.harness()?;
+        let mut reporter = reporter(harness.surface());
+        let interrupt = Interrupt::new();
+        let job = harness.calibrate(&mut *reporter, &interrupt);
+        let calibrated = until_told_to_leave(&interrupt, Urgency::Drain, job)?;
+        drop(reporter);
+        terminal::print(&super::calibrate::describe(&calibrated))?;
+        let stopped = interrupt.urgency() != Urgency::None;
+        Ok(if stopped { gate::INTERRUPTED } else { gate::FINE })
     }
 
     pub(super) fn list(&self) -> Result<u8> {
@@ -151,16 +173,48 @@ pub(super) fn drive(harness: Harness) -> Result<u8> {
         terminal::print(&harness.list(format)?)?;
         return Ok(gate::FINE);
     }
+    let baseline = harness.baseline().clone();
     let mut reporter = reporter(surface);
     let interrupt = Interrupt::new();
-    let runtime = runtime()?;
-    let conclusion = runtime.block_on(async {
-        raise_on_signals(&interrupt)?;
-        harness.run(&mut *reporter, &interrupt).await
-    })?;
+    let job = harness.run(&mut *reporter, &interrupt);
+    let conclusion = until_told_to_leave(&interrupt, Urgency::Drain, job)?;
     drop(reporter);
-    let code = present(&conclusion, surface)?;
-    Ok(if interrupt.urgency() == Urgency::None { code } else { gate::INTERRUPTED })
+    let was_interrupted = interrupt.urgency() != Urgency::None;
+    let code = present(&conclusion, surface, Some(&baseline))?;
+    if was_interrupted {
+        terminal::print_message("interrupted: reported is what was measured until then\n")?;
+        return Ok(gate::INTERRUPTED);
+    }
+    Ok(code)
+}
+
+/// Runs a job that ends by itself at the first Ctrl-C; beyond `patience` it is dropped where it
+/// stands, which stops the servers it launched. What was measured before is on disk.
+fn until_told_to_leave<T>(
+    interrupt: &Interrupt,
+    patience: Urgency,
+    job: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let runtime = runtime()?;
+    let result = runtime.block_on(async {
+        raise_on_signals(interrupt)?;
+        let told = interrupt.clone();
+        tokio::spawn(async move {
+            if told.beyond(Urgency::None).await == Urgency::Drain && patience == Urgency::Drain {
+                let _ = terminal::print_message(
+                    "interrupted: letting requests in flight end; Ctrl-C again leaves at once\n",
+                );
+            }
+        });
+        tokio::select! {
+            result = job => result,
+            _ = interrupt.beyond(patience) => Err(Error::new(ErrorKind::Interrupted, "interrupted")
+                .with_hint("`inferometer report` shows the rounds that had ended")),
+        }
+    });
+    // A thread that still waits for a file or a name must not hold the process.
+    runtime.shutdown_background();
+    result
 }
 
 /// Who tells of the run: nobody where only the result is wanted; on stderr where stdout carries it.
@@ -172,8 +226,13 @@ fn reporter(surface: Surface) -> Box<dyn Reporter> {
     }
 }
 
-/// Shows a report on stdout, in the format asked for.
-pub(super) fn present(conclusion: &Conclusion, surface: Surface) -> Result<u8> {
+/// Shows a report on stdout, in the format asked for; returns the gate's exit code. `baseline` is
+/// what a run was told of baselines; none where nothing was measured.
+pub(super) fn present(
+    conclusion: &Conclusion,
+    surface: Surface,
+    baseline: Option<&BaselineChoice>,
+) -> Result<u8> {
     match surface.format {
         OutputFormat::Json => terminal::print(&report::json::render(&conclusion.report)?)?,
         OutputFormat::Markdown => {
@@ -181,7 +240,7 @@ pub(super) fn present(conclusion: &Conclusion, surface: Surface) -> Result<u8> {
         }
         OutputFormat::Terminal => {
             let color = Color::of(&std::io::stdout());
-            terminal::print(&terminal::render(&conclusion.report, terminal::width(), color))?;
+            let mut text = terminal::render(&conclusion.report, terminal::width(), color);
             // The first decides; the verdicts above tell the others.
             if let Some((first, others)) = conclusion.gate.reasons.split_first() {
                 let more = match others.len() {
@@ -189,12 +248,33 @@ pub(super) fn present(conclusion: &Conclusion, surface: Surface) -> Result<u8> {
                     n => format!(" (and {n} more)"),
                 };
                 let code = conclusion.gate.exit_code;
-                terminal::print(&format!("gate: exit code {code}: {first}{more}\n"))?;
+                text.push_str(&format!("gate: exit code {code}: {first}{more}\n"));
             }
-            terminal::print(&format!("report: {}\n", conclusion.page.display()))?;
+            if let Some(baseline) = baseline {
+                let is_compared = !conclusion.report.input().comparisons.is_empty();
+                text.push_str(&baseline_line(baseline, is_compared, surface.entry));
+            }
+            text.push_str(&format!("report: {}\n", conclusion.page.display()));
+            terminal::print(&text)?;
         }
     }
     Ok(conclusion.gate.exit_code)
+}
+
+/// What became of baselines, or how to save the first.
+fn baseline_line(baseline: &BaselineChoice, is_compared: bool, entry: Entry) -> String {
+    let mut text = String::new();
+    if let Some(name) = &baseline.save {
+        text.push_str(&format!("baseline `{name}` now holds this run\n"));
+    }
+    if let Some(name) = &baseline.append {
+        text.push_str(&format!("baseline `{name}` holds this run too\n"));
+    }
+    if text.is_empty() && !is_compared && baseline.load.is_none() {
+        let dashes = if entry == Entry::Bench { "-- " } else { "" };
+        text = format!("no baseline: save one with `{dashes}--save-baseline main`\n");
+    }
+    text
 }
 
 /// The client's runtime: one thread reads streams, others build bodies and write files.

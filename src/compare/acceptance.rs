@@ -1,6 +1,6 @@
 //! The acceptance table: how often the decision is right, beside the published figures.
 //!
-//! The rows are those of the statistics page (D.12) that need no requests.
+//! The rows are those of the statistics page (docs/statistics.md, section 9) that need no requests.
 
 use std::ops::RangeInclusive;
 
@@ -239,7 +239,7 @@ fn day_rows() -> Vec<Row> {
     ]
 }
 
-/// The acceptance table (D.12): every row that needs only values of starts.
+/// The acceptance table (docs/statistics.md, section 9): every row that needs only values of starts.
 #[must_use]
 pub fn table(reports: u32, seed: Seed) -> Vec<Figure> {
     let rows = unchanged_rows().into_iter().chain(slower_rows()).chain(day_rows());
@@ -284,7 +284,7 @@ fn run_looks(world: &World, at: &[u32], effect: Effect, reports: u32, seed: Seed
         let cells = world.report(starts, effect, seed.nth(report.into()));
         for blocks in at {
             let decision = decide(&first_blocks(&cells, *blocks as usize), &options);
-            if looks.after(*blocks, &decision) == Step::Stop {
+            if looks.after(*blocks, decision.changed()) == Step::Stop {
                 changed += u32::from(decision.changed());
                 blocks_taken += blocks;
                 break;

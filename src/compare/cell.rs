@@ -37,6 +37,10 @@ pub struct Cell {
     /// The resolution of the values as a log ratio: a standard error is never taken as smaller.
     /// 1e-4 for quantiles of a histogram, 0 for values kept raw.
     pub resolution: f64,
+    /// How much the value differs from day to day, as a standard deviation of ln; 0 where the
+    /// sides share a day. Counted only by error terms that know of days, and then where it is
+    /// larger than theirs.
+    pub day_sd: f64,
     /// The base side by block (paired) or by start; none where the start is not valid.
     pub base: Vec<Option<f64>>,
     /// The new side; in the paired modes the same place is the same block.
@@ -57,7 +61,17 @@ impl Cell {
     ) -> Self {
         let floor = measure.floor();
         let role = Role::Gated;
-        Self { scenario, measure, role, floor, margin: floor, resolution: 0.0, base, new }
+        Self {
+            scenario,
+            measure,
+            role,
+            floor,
+            margin: floor,
+            resolution: 0.0,
+            day_sd: 0.0,
+            base,
+            new,
+        }
     }
 
     /// Turns values into logs of which more is worse. Values that have no logarithm are missing.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Verdict;
 use crate::metric::Measure;
 
-/// How a comparison came about, and so what it may claim (STATISTICS.md, the verdict contract).
+/// How a comparison came about, and so what it may claim (docs/statistics.md, section 2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -36,14 +36,34 @@ pub struct Comparison {
     pub new_runs: Vec<String>,
     /// Valid blocks (paired), or the smaller number of starts.
     pub blocks: u32,
+    /// How many looks at the growing data share the level of error; 1 without `--looks`.
+    #[serde(default = "one")]
+    pub looks: u32,
     /// Why this comparison gives no verdicts, where it gives none, and what would decide.
     pub advice: Option<String>,
+    /// What was left out or is only observed, and why: a sentence each.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// Every load point × measure.
     pub cells: Vec<Cell>,
     /// The mean over load points, per measure (L1).
     pub suite: Vec<SuiteResult>,
     /// What the gate says.
     pub gate: GateResult,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Comparison {
+    /// Whether anything gated changed, to the better or the worse: what a look stops at.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        let changed = |verdict| matches!(verdict, Verdict::Regressed | Verdict::Improved);
+        self.cells.iter().any(|cell| cell.gated && changed(cell.verdict))
+            || self.suite.iter().any(|suite| changed(suite.verdict))
+    }
 }
 
 /// One load point × measure.

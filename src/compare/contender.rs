@@ -1,10 +1,11 @@
 //! A contender: one side of a comparison, from one run or several.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::calibration::days_of;
 use crate::metric::Measure;
 use crate::plan::Phase;
-use crate::scenario::LoadPoint;
+use crate::scenario::{LoadPoint, PromptSpec};
 use crate::summary::measured::MeasuredStart;
 
 /// One side of a comparison.
@@ -29,6 +30,8 @@ pub struct Facts {
     pub models: BTreeSet<String>,
     /// The APIs.
     pub apis: BTreeSet<String>,
+    /// The hash of each prompt file, by its path as the scenario names it.
+    pub datasets: BTreeMap<String, String>,
 }
 
 /// One load point of a contender.
@@ -59,11 +62,18 @@ impl Contender {
         starts.map(identity).collect::<BTreeSet<_>>().len()
     }
 
-    /// The UTC days on which it was measured.
+    /// The days on which it was measured: times at least six hours apart.
     #[must_use]
     pub fn days(&self) -> usize {
         let starts = self.points.iter().flat_map(|point| &point.starts);
-        starts.map(|start| start.at.as_second().div_euclid(86_400)).collect::<BTreeSet<_>>().len()
+        days_of(starts.map(|start| start.at.as_second()).collect())
+    }
+
+    /// What its servers say tells their starts apart; empty where they do not say.
+    #[must_use]
+    pub fn told_identities(&self) -> BTreeSet<String> {
+        let starts = self.points.iter().flat_map(|point| &point.starts);
+        starts.filter_map(|start| start.identity.clone()).collect()
     }
 }
 
@@ -108,12 +118,15 @@ pub fn incomparable(base: &Facts, new: &Facts) -> Option<String> {
 
 /// Why one load point cannot be compared; none where it can.
 #[must_use]
-pub fn incomparable_point(base: &ContenderPoint, new: &ContenderPoint) -> Option<String> {
+pub fn incomparable_point(
+    (base, base_facts): (&ContenderPoint, &Facts),
+    (new, new_facts): (&ContenderPoint, &Facts),
+) -> Option<String> {
     if base.point.input != new.point.input || base.point.output != new.point.output {
         return Some("the lengths asked for differ".into());
     }
-    if base.point.prompt != new.point.prompt {
-        return Some("the prompts come from other sources".into());
+    if let Some(reason) = other_prompts((base, base_facts), (new, new_facts)) {
+        return Some(reason);
     }
     let per_request = |point: &ContenderPoint, tokens: fn(&MeasuredStart) -> u64| {
         let total: u64 = point.starts.iter().map(tokens).sum();
@@ -121,7 +134,7 @@ pub fn incomparable_point(base: &ContenderPoint, new: &ContenderPoint) -> Option
         #[allow(clippy::cast_precision_loss)]
         (requests > 0 && total > 0).then(|| total as f64 / requests as f64)
     };
-    // D.8: totals that differ by more than 0.5 % make throughput and E2E incomparable.
+    // docs/statistics.md, section 2: totals that differ by more than 0.5 % make throughput and E2E incomparable.
     for (what, tokens) in [
         (
             "prompt tokens",
@@ -130,9 +143,28 @@ pub fn incomparable_point(base: &ContenderPoint, new: &ContenderPoint) -> Option
         ("output tokens", |s: &MeasuredStart| s.summary.output_tokens),
     ] {
         if let (Some(a), Some(b)) = (per_request(base, tokens), per_request(new, tokens))
-            && (a / b - 1.0).abs() > 0.005 && base.point.lengths_are_fixed() {
-                return Some(format!("{what} per request differ: {a:.1} against {b:.1}"));
-            }
+            && (a / b - 1.0).abs() > 0.005
+            && base.point.lengths_are_fixed()
+        {
+            return Some(format!("{what} per request differ: {a:.1} against {b:.1}"));
+        }
     }
     None
+}
+
+/// Whether the prompts differ: by the content of their files where it is known, else by name.
+fn other_prompts(
+    (base, base_facts): (&ContenderPoint, &Facts),
+    (new, new_facts): (&ContenderPoint, &Facts),
+) -> Option<String> {
+    let hash = |prompt: &PromptSpec, facts: &Facts| match prompt {
+        PromptSpec::Jsonl { path } => facts.datasets.get(&path.display().to_string()).cloned(),
+        PromptSpec::Synthetic => None,
+    };
+    let known = (hash(&base.point.prompt, base_facts), hash(&new.point.prompt, new_facts));
+    match known {
+        (Some(a), Some(b)) => (a != b).then(|| "the prompt files hold other prompts".into()),
+        _ => (base.point.prompt != new.point.prompt)
+            .then(|| "the prompts come from other sources".into()),
+    }
 }

@@ -14,7 +14,7 @@ use crate::stats::t_test::Estimate;
 
 use super::cell::{Cell, Role};
 use super::decision::{CellResult, Decision, Deviation, Flag, Reason, SuiteResult, Test};
-use super::sample::{Sample, day_variance};
+use super::sample::{Known, Sample, day_variance};
 use super::verdict::Verdict;
 
 /// Where the error of a difference comes from.
@@ -36,6 +36,9 @@ pub enum ErrorTerm {
     },
     /// The new start or starts against the spread of the baseline's starts.
     Prediction,
+    /// New starts of one day against baseline starts of several: the day's offset is common to all
+    /// the new ones, so together they count as one more start of the base.
+    PredictionOfDay,
     /// Nothing that could carry a verdict: the change is shown as advice.
     Advice,
 }
@@ -58,7 +61,7 @@ pub enum Trim {
     Fixed(usize),
 }
 
-/// How to decide. The defaults are those whose false alarms were counted (STATISTICS C.5).
+/// How to decide. The defaults are those whose false alarms were counted (docs/statistics.md, section 9).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// Family-wise error over the gated cells, and over the deviations.
@@ -99,7 +102,7 @@ pub fn decide(cells: &[Cell], options: &Options) -> Decision {
     let estimates: Vec<Result<Estimate, Reason>> = cells
         .iter()
         .zip(&samples)
-        .map(|(cell, sample)| sample.estimate(options, cell.resolution))
+        .map(|(cell, sample)| sample.estimate(options, Known::of(cell)))
         .collect();
     let p_values: Vec<Option<f64>> =
         estimates.iter().map(|estimate| estimate.as_ref().ok().and_then(Estimate::p)).collect();
@@ -192,7 +195,7 @@ impl<'a> Judge<'a> {
         let mut own = Flag::None;
         let (verdict, reason, test) = match tested {
             Ok(tested) => {
-                let test = self.test(tested, blocks);
+                let test = self.test(tested, blocks, day_variance(self.options, cell.day_sd));
                 let significant = test.p_adjusted <= self.alpha;
                 own = flag(significant, test.estimate.mean, cell.floor.ln_1p());
                 let verdict = verdict(own, significant, &test, cell.margin.ln_1p());
@@ -219,12 +222,11 @@ impl<'a> Judge<'a> {
         }
     }
 
-    fn test(&mut self, tested: Tested, blocks: usize) -> Test {
+    fn test(&mut self, tested: Tested, blocks: usize, day_variance: f64) -> Test {
         let Tested { estimate, p, p_adjusted, cells } = tested;
         let (mean, se, df) = (estimate.mean, estimate.se, estimate.df);
         let each_side = self.alpha / (2.0 * cells.max(1) as f64);
         let critical = self.t(each_side, df) + self.t(0.05, df);
-        let day_variance = day_variance(self.options);
         Test {
             estimate,
             ci95: Interval::around(mean, self.t(0.025, df) * se),
@@ -252,9 +254,12 @@ impl<'a> Judge<'a> {
             let of_group: Vec<&Sample> = group.iter().map(|i| &samples[*i]).collect();
             // A block in which a load point is missing would shift the mean: it is left out.
             let sample = Sample::across(&of_group, group.len(), mean);
-            let resolution = largest(group.iter().map(|i| cells[*i].resolution));
+            let known = Known {
+                resolution: largest(group.iter().map(|i| cells[*i].resolution)),
+                day_sd: largest(group.iter().map(|i| cells[*i].day_sd)),
+            };
             let floor = largest(group.iter().map(|i| cells[*i].floor));
-            let Ok(estimate) = sample.estimate(self.options, resolution) else { continue };
+            let Ok(estimate) = sample.estimate(self.options, known) else { continue };
             let Some(p) = estimate.p() else { continue };
             found.push((*measure, group.len(), estimate, p, floor));
         }
@@ -291,9 +296,8 @@ impl<'a> Judge<'a> {
             let centre = Sample::across(&of_group, least, median);
             for index in group {
                 let sample = samples[*index].less(&centre);
-                let Ok(estimate) = sample.estimate(&options, cells[*index].resolution) else {
-                    continue;
-                };
+                let known = Known { day_sd: 0.0, ..Known::of(&cells[*index]) };
+                let Ok(estimate) = sample.estimate(&options, known) else { continue };
                 let Some(p) = estimate.p() else { continue };
                 found.push((*index, estimate.mean, p));
             }

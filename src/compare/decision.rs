@@ -182,7 +182,7 @@ impl CellResult {
     }
 
     /// How many blocks find a change of one and a half times the floor with 95 % (3 % at a floor
-    /// of 2 %, the first column of D.9); a change of just the floor is found by half of all runs,
+    /// of 2 %, the first column of the planning table); a change of just the floor is found by half of all runs,
     /// whatever their number. `None` where no sensible number does.
     #[must_use]
     pub fn blocks_needed(&self) -> Option<u32> {

@@ -17,7 +17,7 @@ pub struct FailureCounts {
     pub new: Vec<Count>,
 }
 
-/// How to judge failures (D.7).
+/// How to judge failures (docs/statistics.md, section 4).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FailureOptions {
     /// Family-wise error over the load points.

@@ -1,22 +1,25 @@
 //! Two contenders to a comparison: validity and comparability first, then errors, then speed.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
+use super::calibration::{Calibration, Noise};
 use super::cell::{Cell as CellInput, HISTOGRAM_RESOLUTION, Role};
 use super::contender::{Contender, ContenderPoint, incomparable, incomparable_point};
-use super::decide::{ErrorTerm, Options, decide};
-use super::decision::{CellResult, Decision, Flag};
-use super::failures::{self, FailureCounts, FailureFlag, FailureOptions, FailureResult, Survivors};
-use super::mode::Standing;
-use super::validity::{self, INVALID_SHARE, Reach};
+use super::decide::{Options, decide};
+use super::failures::{self, FailureCounts, FailureOptions, FailureResult, Survivors};
+use super::mode::{DaySpread, Standing};
+use super::shown::{self, Pair};
+use super::validity::{self, Reach};
+use super::values::{self, Values};
 use super::{Cell, Comparison, GateResult, SuiteResult, Verdict};
-use crate::metric::{Measure, Metric};
+use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::record::stored::RoundStatus;
 use crate::scenario::Load;
 use crate::settings::JudgeSettings;
 use crate::stats::proportion::Count;
 use crate::summary::measured::MeasuredStart;
+use crate::units;
 
 /// Everything a judgement needs besides the two sides.
 #[derive(Debug, Clone)]
@@ -29,39 +32,46 @@ pub struct Judging<'a> {
     pub looks: u32,
     /// This machine's own lag, ms.
     pub idle_lag_ms: f64,
+    /// What is known of this server's own noise.
+    pub calibration: Option<&'a Calibration>,
 }
 
 /// Compares two sides. Deterministic: no resampling enters it.
 #[must_use]
 pub fn judge(base: &Contender, new: &Contender, judging: &Judging<'_>) -> Comparison {
-    let mut cells = unmatched(base, new);
-    let matched: Vec<(&ContenderPoint, &ContenderPoint)> = new
+    let mut cells = shown::one_sided(base, new);
+    let matched: Vec<Pair<'_>> = new
         .points
         .iter()
         .filter(|point| point.phase == Phase::Load)
-        .filter_map(|point| Some((base.point(&point.id)?, point)))
+        .filter_map(|point| Some(Pair { base: base.point(&point.id)?, new: point }))
         .collect();
     let whole = incomparable(&base.facts, &new.facts);
     let mut drafts = Vec::new();
-    for (index, (base_point, new_point)) in matched.iter().enumerate() {
-        let barrier = whole.clone().or_else(|| incomparable_point(base_point, new_point));
-        drafts.extend(draft_point(index, base_point, new_point, barrier.as_ref(), judging));
+    for (index, pair) in matched.iter().enumerate() {
+        let barrier = whole
+            .clone()
+            .or_else(|| incomparable_point((pair.base, &base.facts), (pair.new, &new.facts)));
+        drafts.extend(draft_point(index, *pair, barrier.as_ref(), judging));
     }
     let failures = judge_failures(&matched, judging);
     let decided = decide_drafts(&mut drafts, &matched, &failures, judging);
     cells.extend(decided.cells);
-    if judging.standing.advice.is_none() {
-        cells.extend(failures.iter().map(|result| failure_cell(result, &matched)));
+    if judging.standing.advice.is_none() && whole.is_none() {
+        cells.extend(
+            failures.iter().map(|result| shown::failures(result, matched[result.scenario])),
+        );
     }
-    let blocks = drafts.iter().map(|d| d.input.new.iter().flatten().count()).max().unwrap_or(0);
     let mut comparison = Comparison {
         mode: judging.standing.mode,
         base_label: base.label.clone(),
         new_label: new.label.clone(),
         base_runs: base.runs.clone(),
         new_runs: new.runs.clone(),
-        blocks: u32::try_from(blocks).unwrap_or(u32::MAX),
+        blocks: blocks(&drafts),
+        looks: judging.looks,
         advice: judging.standing.advice.clone(),
+        notes: notes(base, new, &drafts, judging),
         cells,
         suite: decided.suite,
         gate: GateResult::default(),
@@ -75,16 +85,43 @@ struct Draft {
     point: usize,
     input: CellInput,
     barrier: Option<(Verdict, String)>,
+    note: Option<String>,
+}
+
+/// The most blocks that any cell has on both sides (in the unpaired modes: starts of the smaller
+/// side).
+fn blocks(drafts: &[Draft]) -> u32 {
+    let of_draft = |draft: &Draft| {
+        let count = |side: &[Option<f64>]| side.iter().flatten().count();
+        let (base, new) = (&draft.input.base, &draft.input.new);
+        let paired = base.iter().zip(new).filter(|(b, n)| b.is_some() && n.is_some()).count();
+        if base.len() == new.len() { paired } else { count(base).min(count(new)) }
+    };
+    u32::try_from(drafts.iter().map(of_draft).max().unwrap_or(0)).unwrap_or(u32::MAX)
+}
+
+/// What was left out or only observed, each once.
+fn notes(
+    base: &Contender,
+    new: &Contender,
+    drafts: &[Draft],
+    judging: &Judging<'_>,
+) -> Vec<String> {
+    let loads = |side: &Contender| -> Vec<ContenderPoint> {
+        side.points.iter().filter(|point| point.phase == Phase::Load).cloned().collect()
+    };
+    let (base_points, new_points) = (loads(base), loads(new));
+    let of_base = base_points.iter().filter_map(|p| values::left_out(&base.label, p, judging));
+    let of_new = new_points.iter().filter_map(|p| values::left_out(&new.label, p, judging));
+    let of_cells = drafts.iter().filter_map(|draft| draft.note.clone());
+    let mut seen = BTreeSet::new();
+    of_base.chain(of_new).chain(of_cells).filter(|note| seen.insert(note.clone())).collect()
 }
 
 /// The measures of a load point, with their roles.
-fn measures(
-    base: &ContenderPoint,
-    new: &ContenderPoint,
-    settings: &JudgeSettings,
-) -> Vec<(Measure, Role)> {
-    let closed = matches!(new.point.load, Load::Concurrency(_));
-    let starts = || base.starts.iter().chain(&new.starts);
+fn measures(pair: Pair<'_>, settings: &JudgeSettings) -> Vec<(Measure, Role)> {
+    let closed = matches!(pair.new.point.load, Load::Concurrency(_));
+    let starts = || pair.base.starts.iter().chain(&pair.new.starts);
     let enough =
         |measure| starts().all(|s| s.summary.completed >= validity::least_requests(measure));
     let by_default = |measure: Measure| match measure {
@@ -93,19 +130,19 @@ fn measures(
         Measure::TTFT_P99 => enough(measure),
         _ => false,
     };
-    let shown = [
+    let listed = [
         Measure::ITL_P50,
         Measure::THROUGHPUT,
         Measure::TPOT_MEAN,
         Measure::TTFT_P50,
         Measure::TTFT_P99,
         Measure::ITL_P99,
-        Measure::of(Metric::WorstGap, crate::metric::Statistic::P99),
-        Measure::of(Metric::Tpot, crate::metric::Statistic::P99),
+        Measure::of(Metric::WorstGap, Statistic::P99),
+        Measure::of(Metric::Tpot, Statistic::P99),
         Measure::E2EL_MEAN,
     ];
-    let extra = settings.gate.iter().flatten().copied().filter(|m| !shown.contains(m));
-    shown
+    let extra = settings.gate.iter().flatten().copied().filter(|m| !listed.contains(m));
+    listed
         .into_iter()
         .chain(extra)
         .filter(|m| m.metric != Metric::ErrorRate) // errors have a test of their own
@@ -121,39 +158,36 @@ fn measures(
 
 fn draft_point(
     index: usize,
-    base: &ContenderPoint,
-    new: &ContenderPoint,
+    pair: Pair<'_>,
     barrier: Option<&String>,
     judging: &Judging<'_>,
 ) -> Vec<Draft> {
-    let saturated =
-        base.starts.iter().chain(&new.starts).any(|start| start.status == RoundStatus::Saturated);
-    measures(base, new, judging.settings)
+    let starts = || pair.base.starts.iter().chain(&pair.new.starts);
+    let saturated = starts().any(|start| start.status == RoundStatus::Saturated);
+    let incomparable = barrier.map(|reason| (Verdict::Incomparable, reason.clone()));
+    measures(pair, judging.settings)
         .into_iter()
         .map(|(measure, role)| {
-            let (values, faulty) = paired_values(base, new, measure, judging);
-            let standing_barrier = barrier
-                .map(|reason| (Verdict::Incomparable, reason.clone()))
-                .or_else(|| {
-                    (saturated && validity::touches(Reach::Latencies, measure)).then(|| {
-                        (
-                            Verdict::Saturated,
-                            "only its capacity is judged: the queue grows".to_owned(),
-                        )
-                    })
-                })
-                .or(faulty);
+            let noise = judging.calibration.and_then(|c| c.noise(&pair.new.point, measure));
             let floor = floor(measure, judging.settings);
             // A saturated open loop delivers its capacity, so there its throughput counts.
             let role = match (role, measure, saturated) {
                 (_, Measure::THROUGHPUT, true) => Role::Gated,
                 (role, ..) => role,
             };
-            let resolution = match measure.metric {
-                Metric::Itl | Metric::Icl => HISTOGRAM_RESOLUTION,
-                _ => 0.0,
-            };
-            let (base, new) = values;
+            let (role, note) = settled_role(role, noise, floor, &pair.new.id, measure, judging);
+            let Values { base, new, barrier: faulty } =
+                values::values(pair.base, pair.new, measure, judging);
+            let stuck = (saturated && validity::touches(Reach::Latencies, measure)).then(|| {
+                (Verdict::Saturated, "only its capacity is judged: the queue grows".into())
+            });
+            let dayless = judging.standing.days == DaySpread::Calibrated
+                && noise.and_then(|noise| noise.day_sd).is_none();
+            let dayless = dayless.then(|| {
+                let reason = "how much this number differs from day to day was not calibrated";
+                (Verdict::Inconclusive, reason.to_owned())
+            });
+            let day_sd = noise.and_then(|noise| noise.day_sd).unwrap_or(0.0);
             Draft {
                 point: index,
                 input: CellInput {
@@ -162,14 +196,52 @@ fn draft_point(
                     role,
                     floor,
                     margin: floor,
-                    resolution,
+                    resolution: resolution(measure),
+                    day_sd: if judging.standing.days == DaySpread::Calibrated {
+                        day_sd
+                    } else {
+                        0.0
+                    },
                     base,
                     new,
                 },
-                barrier: standing_barrier,
+                barrier: incomparable.clone().or(stuck).or(faulty).or(dayless),
+                note,
             }
         })
         .collect()
+}
+
+/// The role of a cell once its noise is known: where only gross changes could be found it is shown
+/// and does not gate, unless the user named it.
+fn settled_role(
+    role: Role,
+    noise: Option<Noise>,
+    floor: f64,
+    point: &str,
+    measure: Measure,
+    judging: &Judging<'_>,
+) -> (Role, Option<String>) {
+    let Some(noise) = noise.filter(|_| role == Role::Gated && judging.settings.gate.is_none())
+    else {
+        return (role, None);
+    };
+    let settled = Role::by_detectable(noise.detectable, floor);
+    let note = (settled == Role::Observed).then(|| {
+        format!(
+            "{} at {point} is observed only: by its calibration a comparison finds no change below {}",
+            measure.label(),
+            units::change(noise.detectable)
+        )
+    });
+    (settled, note)
+}
+
+fn resolution(measure: Measure) -> f64 {
+    match measure.metric {
+        Metric::Itl | Metric::Icl => HISTOGRAM_RESOLUTION,
+        _ => 0.0,
+    }
 }
 
 fn floor(measure: Measure, settings: &JudgeSettings) -> f64 {
@@ -177,80 +249,6 @@ fn floor(measure: Measure, settings: &JudgeSettings) -> f64 {
         (Metric::OutputThroughput | Metric::RequestThroughput | Metric::Tpot, Some(floor)) => floor,
         _ => measure.floor(),
     }
-}
-
-type Sides = (Vec<Option<f64>>, Vec<Option<f64>>);
-
-/// The values of both sides, in the same places where they are paired, without those of invalid
-/// starts; and why the cell is invalid, where too many are.
-fn paired_values(
-    base: &ContenderPoint,
-    new: &ContenderPoint,
-    measure: Measure,
-    judging: &Judging<'_>,
-) -> (Sides, Option<(Verdict, String)>) {
-    let mut reasons = Vec::new();
-    let mut worst_share = 0.0_f64;
-    let mut value_of = |point: &ContenderPoint| -> Vec<(u32, Option<f64>)> {
-        let mut bad = 0_usize;
-        let values = point.starts.iter().enumerate().map(|(place, start)| {
-            let reason = reason_against(start, point, measure, judging);
-            bad += usize::from(reason.is_some());
-            let value = if reason.is_some() { None } else { start.summary.get(measure) };
-            reasons.extend(reason);
-            let key = match judging.standing.error_term {
-                ErrorTerm::Paired | ErrorTerm::PairedAcrossDays { .. } => start.block,
-                _ => u32::try_from(place).unwrap_or(u32::MAX),
-            };
-            (key, value)
-        });
-        let values: Vec<_> = values.collect();
-        #[allow(clippy::cast_precision_loss)]
-        let share = bad as f64 / values.len().max(1) as f64;
-        worst_share = worst_share.max(share);
-        values
-    };
-    let (base, new) = (value_of(base), value_of(new));
-    let values = align(&base, &new);
-    // Below five starts nothing is judged, so a single bad one is only a finding.
-    let invalid = worst_share >= INVALID_SHARE && !reasons.is_empty();
-    (values, invalid.then(|| (Verdict::Invalid, reasons.swap_remove(0))))
-}
-
-/// Values by key, in the same place on both sides.
-fn align(base: &[(u32, Option<f64>)], new: &[(u32, Option<f64>)]) -> Sides {
-    let keys = |side: &[(u32, Option<f64>)]| -> BTreeMap<u32, Option<f64>> {
-        // Two starts of one block (a run repeated after an interruption): the first counts.
-        let mut map = BTreeMap::new();
-        for (key, value) in side {
-            map.entry(*key).or_insert(*value);
-        }
-        map
-    };
-    let (base, new) = (keys(base), keys(new));
-    let all: std::collections::BTreeSet<u32> = base.keys().chain(new.keys()).copied().collect();
-    all.into_iter()
-        .map(|key| (base.get(&key).copied().flatten(), new.get(&key).copied().flatten()))
-        .unzip()
-}
-
-fn reason_against(
-    start: &MeasuredStart,
-    point: &ContenderPoint,
-    measure: Measure,
-    judging: &Judging<'_>,
-) -> Option<String> {
-    let needed = validity::least_requests(measure);
-    if start.summary.completed < needed {
-        let have = start.summary.completed;
-        return Some(format!("{have} completed requests in a start, {needed} are needed"));
-    }
-    validity::faults(start, &point.point, judging.idle_lag_ms)
-        .into_iter()
-        .find(|fault| {
-            validity::touches(fault.reach, measure) && start.status != RoundStatus::Saturated
-        })
-        .map(|fault| fault.finding.text)
 }
 
 struct Decided {
@@ -261,7 +259,7 @@ struct Decided {
 /// Decides all drafts that nothing stands against, and gives every draft its cell.
 fn decide_drafts(
     drafts: &mut [Draft],
-    matched: &[(&ContenderPoint, &ContenderPoint)],
+    matched: &[Pair<'_>],
     failures: &[FailureResult],
     judging: &Judging<'_>,
 ) -> Decided {
@@ -282,78 +280,20 @@ fn decide_drafts(
         error_term: judging.standing.error_term,
         ..Options::default()
     };
-    let decision: Decision = decide(&inputs, &options);
+    let decision = decide(&inputs, &options);
     let mut results = decision.cells.iter();
     let cells = drafts
         .iter()
         .map(|draft| {
             let result = if draft.barrier.is_none() { results.next() } else { None };
-            show(draft, result, matched)
+            let pair = matched[draft.point];
+            shown::cell(&draft.input, draft.barrier.as_ref(), result, pair, &options)
         })
         .collect();
-    let suite = decision.suite.iter().map(show_suite).collect();
-    Decided { cells, suite }
+    Decided { cells, suite: decision.suite.iter().map(shown::suite).collect() }
 }
 
-fn show(
-    draft: &Draft,
-    result: Option<&CellResult>,
-    matched: &[(&ContenderPoint, &ContenderPoint)],
-) -> Cell {
-    let (base, new) = matched[draft.point];
-    let measure = draft.input.measure;
-    let (base_value, new_value) = (base.typical(measure), new.typical(measure));
-    let plain = match (base_value, new_value) {
-        (Some(b), Some(n)) if b > 0.0 => Some(n / b - 1.0),
-        _ => None,
-    };
-    let (verdict, reason) = match (&draft.barrier, result) {
-        (Some((verdict, reason)), _) => (*verdict, Some(reason.clone())),
-        (None, Some(result)) => {
-            let text = result.reason.map(super::decision::Reason::text);
-            (result.verdict, text.filter(|text| !text.is_empty()))
-        }
-        (None, None) => (Verdict::Inconclusive, None),
-    };
-    let test = result.and_then(|r| r.test.as_ref());
-    Cell {
-        point: new.id.clone(),
-        measure,
-        gated: draft.input.role == Role::Gated,
-        verdict,
-        base: base_value,
-        new: new_value,
-        change: result.and_then(CellResult::change).or(plain),
-        interval: result.and_then(CellResult::change_ci95).map(|ci| (ci.low, ci.high)),
-        p_holm: test.map(|t| t.p_adjusted),
-        minimum_detectable: test.map(|t| t.detectable),
-        blocks_needed: result.and_then(CellResult::blocks_needed),
-        floor: draft.input.floor,
-        pairs: draft.input.base.iter().copied().zip(draft.input.new.iter().copied()).collect(),
-        reason,
-    }
-}
-
-fn show_suite(result: &super::decision::SuiteResult) -> SuiteResult {
-    let higher = result.measure.metric.better() == crate::metric::Better::Higher;
-    let turn = |log: f64| if higher { (-log).exp_m1() } else { log.exp_m1() };
-    let (a, b) = (turn(result.ci95.low), turn(result.ci95.high));
-    SuiteResult {
-        measure: result.measure,
-        verdict: match result.flag {
-            Flag::Regressed => Verdict::Regressed,
-            Flag::Improved => Verdict::Improved,
-            Flag::None => Verdict::Inconclusive,
-        },
-        change: Some(turn(result.estimate.mean)),
-        interval: Some((a.min(b), a.max(b))),
-    }
-}
-
-fn judge_failures(
-    matched: &[(&ContenderPoint, &ContenderPoint)],
-    judging: &Judging<'_>,
-) -> Vec<FailureResult> {
+fn judge_failures(matched: &[Pair<'_>], judging: &Judging<'_>) -> Vec<FailureResult> {
     let counts = |point: &ContenderPoint| -> Vec<Count> {
         let count = |s: &MeasuredStart| Count {
             hits: s.summary.failed,
@@ -364,69 +304,12 @@ fn judge_failures(
     let points: Vec<FailureCounts> = matched
         .iter()
         .enumerate()
-        .map(|(scenario, (base, new))| FailureCounts {
+        .map(|(scenario, pair)| FailureCounts {
             scenario,
-            base: counts(base),
-            new: counts(new),
+            base: counts(pair.base),
+            new: counts(pair.new),
         })
         .collect();
     let options = FailureOptions { looks: judging.looks, ..FailureOptions::default() };
     failures::judge(&points, &options)
-}
-
-fn failure_cell(result: &FailureResult, matched: &[(&ContenderPoint, &ContenderPoint)]) -> Cell {
-    let clean = result.base.count.hits == 0 && result.new.count.hits == 0;
-    let verdict = match result.flag {
-        FailureFlag::Regressed => Verdict::Regressed,
-        FailureFlag::None if clean => Verdict::Unchanged,
-        FailureFlag::None => Verdict::Inconclusive,
-    };
-    let interval = result.difference95;
-    Cell {
-        point: matched[result.scenario].1.id.clone(),
-        measure: Measure::ERROR_RATE,
-        gated: true,
-        verdict,
-        base: result.base.count.share(),
-        new: result.new.count.share(),
-        change: Some(result.difference),
-        interval: Some((interval.low, interval.high)),
-        p_holm: Some(result.p_holm),
-        minimum_detectable: None,
-        blocks_needed: None,
-        floor: Measure::ERROR_RATE.floor(),
-        pairs: Vec::new(),
-        reason: None,
-    }
-}
-
-/// Load points that only one side has.
-fn unmatched(base: &Contender, new: &Contender) -> Vec<Cell> {
-    let one_sided = |point: &ContenderPoint, verdict| {
-        let value = point.typical(Measure::TPOT_MEAN);
-        let (base, new) = if verdict == Verdict::New { (None, value) } else { (value, None) };
-        Cell {
-            point: point.id.clone(),
-            measure: Measure::TPOT_MEAN,
-            gated: false,
-            verdict,
-            base,
-            new,
-            change: None,
-            interval: None,
-            p_holm: None,
-            minimum_detectable: None,
-            blocks_needed: None,
-            floor: Measure::TPOT_MEAN.floor(),
-            pairs: Vec::new(),
-            reason: None,
-        }
-    };
-    let load = |point: &&ContenderPoint| point.phase == Phase::Load;
-    let added = new.points.iter().filter(load).filter(|p| base.point(&p.id).is_none());
-    let removed = base.points.iter().filter(load).filter(|p| new.point(&p.id).is_none());
-    added
-        .map(|p| one_sided(p, Verdict::New))
-        .chain(removed.map(|p| one_sided(p, Verdict::Removed)))
-        .collect()
 }

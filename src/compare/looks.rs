@@ -4,14 +4,12 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-use super::decision::Decision;
-
 /// More looks than this only dilute the error they share.
 const MAX_LOOKS: usize = 10;
 
 /// The numbers of blocks at which the data are looked at, ascending. Every look is made at
 /// alpha / L (Bonferroni), so that all of them together keep alpha. At 5, 8 and 12 blocks an A/A
-/// run changes in 0.17 %, and 3 % everywhere is found after 8.4 blocks on average (STATISTICS C.5).
+/// run changes in 0.17 %, and 3 % everywhere is found after 8.4 blocks on average (docs/statistics.md, section 9).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Looks(Vec<u32>);
 
@@ -54,13 +52,26 @@ impl Looks {
         self.0.last().copied().unwrap_or(0)
     }
 
-    /// What to do with `blocks` blocks and, where this is a look, its decision. Between looks
-    /// nothing is decided, so that a lucky block cannot stop a run.
+    /// These looks in a run of at most `blocks` blocks, whose end is a look in any case.
     #[must_use]
-    pub fn after(&self, blocks: u32, decision: &Decision) -> Step {
-        let is_look = self.0.contains(&blocks);
+    pub fn within(at: &[u32], blocks: u32) -> Self {
+        let mut looks: Vec<u32> = at.iter().copied().filter(|look| *look < blocks).collect();
+        looks.push(blocks);
+        Self(looks)
+    }
+
+    /// Whether the data are looked at after this many blocks and may end the run early.
+    #[must_use]
+    pub fn is_early(&self, blocks: u32) -> bool {
+        self.0.contains(&blocks) && blocks < self.most_blocks()
+    }
+
+    /// What to do with `blocks` blocks and, where this is a look, whether a change was found.
+    /// Between looks nothing is decided, so that a lucky block cannot stop a run.
+    #[must_use]
+    pub fn after(&self, blocks: u32, changed: bool) -> Step {
         match self.0.iter().find(|look| **look > blocks) {
-            Some(_) if is_look && decision.changed() => Step::Stop,
+            Some(_) if changed && self.is_early(blocks) => Step::Stop,
             Some(next) => Step::Continue { until: *next },
             None => Step::Stop,
         }
@@ -100,10 +111,19 @@ mod tests {
     #[test]
     fn without_a_change_the_last_look_ends_it() {
         let looks: Looks = "5,8".parse().unwrap();
-        let nothing = Decision::default();
-        assert_eq!(looks.after(1, &nothing), Step::Continue { until: 5 });
-        assert_eq!(looks.after(5, &nothing), Step::Continue { until: 8 });
-        assert_eq!(looks.after(8, &nothing), Step::Stop);
-        assert_eq!(Looks::once(8).after(9, &nothing), Step::Stop);
+        assert_eq!(looks.after(1, false), Step::Continue { until: 5 });
+        assert_eq!(looks.after(5, false), Step::Continue { until: 8 });
+        assert_eq!(looks.after(8, false), Step::Stop);
+        assert_eq!(Looks::once(8).after(9, false), Step::Stop);
+    }
+
+    #[test]
+    fn only_a_change_at_a_look_stops_early_and_the_end_is_a_look() {
+        let looks = Looks::within(&[5, 8, 12], 10);
+        assert_eq!((looks.count(), looks.most_blocks()), (3, 10));
+        assert_eq!(looks.after(5, true), Step::Stop);
+        assert_eq!(looks.after(6, true), Step::Continue { until: 8 });
+        assert_eq!(Looks::within(&[], 5), Looks::once(5));
+        assert!(!looks.is_early(10));
     }
 }

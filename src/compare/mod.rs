@@ -2,6 +2,7 @@
 
 #[doc(hidden)]
 pub mod acceptance;
+pub mod calibration;
 pub mod cell;
 pub mod comparison;
 pub mod contender;
@@ -14,7 +15,9 @@ pub mod limits;
 pub mod looks;
 pub mod mode;
 mod sample;
+mod shown;
 pub mod validity;
+mod values;
 pub mod verdict;
 #[doc(hidden)]
 pub mod world;

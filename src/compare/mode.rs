@@ -1,10 +1,12 @@
-//! The mode of a comparison: what there is decides what may be said (the verdict contract).
+//! The mode of a comparison: what there is decides what may be said (docs/statistics.md,
+//! section 2).
 
 use super::Mode;
 use super::contender::Contender;
 use super::decide::ErrorTerm;
 
-/// Fewer starts of the base than this carry no gate (STATISTICS.md, D.1).
+/// Fewer starts of the base than this carry no gate: with four a paired t at the level of one cell
+/// among many needs differences of twenty standard errors.
 pub const LEAST_STARTS: usize = 5;
 
 /// Who restarts the servers, and how the sides met.
@@ -12,19 +14,21 @@ pub const LEAST_STARTS: usize = 5;
 pub enum Meeting {
     /// In one run, in blocks.
     Blocks,
-    /// In one run, two ways to one engine.
+    /// In one run, two URLs that nobody restarts, rounds alternating.
     Routes,
     /// In different runs; this side's server is restarted by us (command, hook, simulator).
     Restarted,
     /// In different runs; the server is a plain URL.
     PlainUrl,
+    /// In different runs, and nobody asked for a verdict: the last run of the same work.
+    LastTwin,
 }
 
 /// How much two days differ.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DaySpread {
-    /// Standard deviation of ln between days, measured by `calibrate` on two days or more.
-    Measured(f64),
+    /// `calibrate` measured it on two days or more: each cell has its own.
+    Calibrated,
     /// There are no days: the simulator, or both sides in one run.
     None,
     /// Not known.
@@ -38,11 +42,23 @@ pub struct Standing {
     pub mode: Mode,
     /// Where the error of a difference comes from.
     pub error_term: ErrorTerm,
+    /// Whether each cell needs a spread between days of its own to be judged.
+    pub days: DaySpread,
     /// Why there is no verdict, where there is none, and what would decide.
     pub advice: Option<String>,
 }
 
-/// The standing of two sides.
+impl Standing {
+    fn verdict(mode: Mode, error_term: ErrorTerm) -> Self {
+        Self { mode, error_term, days: DaySpread::None, advice: None }
+    }
+
+    fn advice(mode: Mode, advice: String) -> Self {
+        Self { advice: Some(advice), ..Self::verdict(mode, ErrorTerm::Advice) }
+    }
+}
+
+/// The standing of two sides. `decide_by` is the command that would decide where this cannot.
 #[must_use]
 pub fn standing(
     base: &Contender,
@@ -52,30 +68,23 @@ pub fn standing(
     decide_by: &str,
 ) -> Standing {
     let (base_starts, new_starts) = (base.distinct_starts(), new.distinct_starts());
+    let enough = base_starts >= LEAST_STARTS && new_starts >= 1;
     match meeting {
-        Meeting::Blocks => {
-            Standing { mode: Mode::Interleaved, error_term: ErrorTerm::Paired, advice: None }
-        }
-        Meeting::Routes => {
-            Standing { mode: Mode::Routes, error_term: ErrorTerm::Paired, advice: None }
-        }
-        Meeting::Restarted if base_starts >= LEAST_STARTS && new_starts >= 2 => {
-            saved(base, new, day)
-        }
-        Meeting::PlainUrl | Meeting::Restarted if base_starts >= LEAST_STARTS => {
-            history(new_starts)
-        }
-        _ => {
+        Meeting::Blocks => Standing::verdict(Mode::Interleaved, ErrorTerm::Paired),
+        Meeting::Routes => routes(base, new, decide_by),
+        Meeting::LastTwin => Standing::advice(
+            Mode::SingleStart,
+            "no baseline was named: the last run of the same work is shown as advice. To judge: `--baseline NAME`".into(),
+        ),
+        Meeting::Restarted if enough && new_starts >= 2 => saved(base, new, day),
+        Meeting::Restarted | Meeting::PlainUrl if enough => history(base, new, day),
+        Meeting::Restarted | Meeting::PlainUrl => {
             let advice = format!(
                 "no verdict: {} against {} cannot tell a change from a restart. To decide: {decide_by}",
                 starts(new_starts),
                 starts(base_starts),
             );
-            Standing {
-                mode: Mode::SingleStart,
-                error_term: ErrorTerm::Advice,
-                advice: Some(advice),
-            }
+            Standing::advice(Mode::SingleStart, advice)
         }
     }
 }
@@ -84,52 +93,67 @@ fn starts(n: usize) -> String {
     if n == 1 { "one start".into() } else { format!("{n} starts") }
 }
 
-fn history(new_starts: usize) -> Standing {
-    let error_term = match new_starts {
-        0 | 1 => ErrorTerm::Prediction,
-        // The baseline's own starts come from many days, so their spread holds the days'.
-        _ => ErrorTerm::Unpaired { day_sd: 0.0 },
-    };
-    Standing { mode: Mode::History, error_term, advice: None }
-}
-
-fn saved(base: &Contender, new: &Contender, day: DaySpread) -> Standing {
-    let day_sd = match day {
-        DaySpread::None => Some(0.0),
-        DaySpread::Measured(sd) => Some(sd),
-        DaySpread::Unknown => None,
-    };
-    // Baseline starts of two or more days hold the spread of the days themselves.
-    if day_sd.is_none() && base.days() >= 2 {
-        return Standing {
-            mode: Mode::Saved,
-            error_term: ErrorTerm::Unpaired { day_sd: 0.0 },
-            advice: None,
-        };
-    }
-    let Some(day_sd) = day_sd else {
-        let advice = "no verdict: the baseline is from one day, and how much this server differs from day to day is not known. Measure it with `inferometer calibrate` on two days, or compare side by side with `--against-cmd`";
-        return Standing {
-            mode: Mode::Saved,
-            error_term: ErrorTerm::Advice,
-            advice: Some(advice.to_owned()),
-        };
-    };
-    let error_term = if seeds_agree(base, new) {
-        ErrorTerm::PairedAcrossDays { day_sd }
+/// Rounds that alternate within one start of one engine are pairs: the start's effect cancels. Two
+/// engines that nobody restarts are two single starts, whatever their URLs are called.
+fn routes(base: &Contender, new: &Contender, decide_by: &str) -> Standing {
+    let (one, other) = (base.told_identities(), new.told_identities());
+    let advice = if one.is_empty() || other.is_empty() {
+        format!(
+            "no verdict: the two URLs do not both tell which start of the engine they lead to (`process_start_time_seconds` of `/metrics`), so they may be two servers. To decide: {decide_by}"
+        )
+    } else if one != other || one.len() != 1 {
+        format!(
+            "no verdict: the two URLs lead to different starts of an engine, and one start against one cannot tell a change from a restart. To decide: {decide_by}"
+        )
     } else {
-        ErrorTerm::Unpaired { day_sd }
+        return Standing::verdict(Mode::Routes, ErrorTerm::Paired);
     };
-    Standing { mode: Mode::Saved, error_term, advice: None }
+    Standing::advice(Mode::SingleStart, advice)
 }
 
-/// Whether every block that both sides have was driven by the same seed at every load point.
+/// New starts against a baseline whose starts cannot be paired with them. Baseline starts of
+/// several days hold the days' spread; new starts of one day share one day's offset.
+fn history(base: &Contender, new: &Contender, day: DaySpread) -> Standing {
+    let error_term = match (base.days() >= 2, new.days() >= 2, day) {
+        (true, true, _) => ErrorTerm::Unpaired { day_sd: 0.0 },
+        (true, false, _) => ErrorTerm::PredictionOfDay,
+        (false, _, DaySpread::None | DaySpread::Calibrated) => ErrorTerm::Unpaired { day_sd: 0.0 },
+        (false, _, DaySpread::Unknown) => return Standing::advice(Mode::History, one_day()),
+    };
+    let days = if base.days() >= 2 { DaySpread::None } else { day };
+    Standing { days, ..Standing::verdict(Mode::History, error_term) }
+}
+
+fn one_day() -> String {
+    "no verdict: the baseline is from one day, and how much this server differs from day to day is not known. Measure it with `inferometer calibrate` on two days, gather baseline starts of other days with `--append-baseline`, or compare side by side with `--against-cmd`".into()
+}
+
+/// Fresh starts against a stored baseline. The spread between days comes from `calibrate`, or from
+/// a baseline of two or more days (then as [`history`]); without it there is only advice.
+fn saved(base: &Contender, new: &Contender, day: DaySpread) -> Standing {
+    let error_term = match seeds_agree(base, new) {
+        true => ErrorTerm::PairedAcrossDays { day_sd: 0.0 },
+        false => ErrorTerm::Unpaired { day_sd: 0.0 },
+    };
+    match day {
+        DaySpread::None | DaySpread::Calibrated => {
+            Standing { days: day, ..Standing::verdict(Mode::Saved, error_term) }
+        }
+        DaySpread::Unknown if base.days() >= 2 => {
+            Standing { mode: Mode::Saved, ..history(base, new, day) }
+        }
+        DaySpread::Unknown => Standing::advice(Mode::Saved, one_day()),
+    }
+}
+
+/// Whether every block that both sides have was driven by the same seed at every load point, in
+/// every run of the base.
 fn seeds_agree(base: &Contender, new: &Contender) -> bool {
     let mut pairs = 0_usize;
     for point in &new.points {
         let Some(other) = base.point(&point.id) else { continue };
         for start in &point.starts {
-            if let Some(twin) = other.starts.iter().find(|s| s.block == start.block) {
+            for twin in other.starts.iter().filter(|s| s.block == start.block) {
                 if twin.seed != start.seed {
                     return false;
                 }

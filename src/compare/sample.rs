@@ -16,6 +16,21 @@ pub(super) struct Sample {
     new: Vec<Option<f64>>,
 }
 
+/// What is known of a value beside its sample.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    /// See [`Cell::resolution`].
+    pub(super) resolution: f64,
+    /// See [`Cell::day_sd`].
+    pub(super) day_sd: f64,
+}
+
+impl Known {
+    pub(super) fn of(cell: &Cell) -> Self {
+        Self { resolution: cell.resolution, day_sd: cell.day_sd }
+    }
+}
+
 impl Sample {
     pub(super) fn of(cell: &Cell, options: &Options) -> Self {
         let (base, new) = (cell.oriented(&cell.base), cell.oriented(&cell.new));
@@ -74,7 +89,7 @@ impl Sample {
         side.iter().flatten().count()
     }
 
-    pub(super) fn estimate(&self, options: &Options, resolution: f64) -> Result<Estimate, Reason> {
+    pub(super) fn estimate(&self, options: &Options, known: Known) -> Result<Estimate, Reason> {
         let (base, new) = (present(&self.base), present(&self.new));
         let have = self.blocks(options);
         let need = options.min_blocks.max(2);
@@ -93,6 +108,10 @@ impl Sample {
             }
             ErrorTerm::Unpaired { .. } => prediction(&base, &new).ok_or(Reason::NoValues),
             ErrorTerm::Prediction => prediction(&base, &new).ok_or(Reason::NoValues),
+            ErrorTerm::PredictionOfDay => {
+                let day: Vec<f64> = mean(&new).into_iter().collect();
+                prediction(&base, &day).ok_or(Reason::NoValues)
+            }
             _ => {
                 let trim = match options.trim {
                     Trim::ByBlocks => default_trim(new.len()),
@@ -101,7 +120,9 @@ impl Sample {
                 trimmed(&new, trim).ok_or(Reason::TooFewBlocks { have, need: 2 * trim + 2 })
             }
         }?;
-        Ok(estimate.with_resolution(resolution).with_added_variance(day_variance(options)))
+        Ok(estimate
+            .with_resolution(known.resolution)
+            .with_added_variance(day_variance(options, known.day_sd)))
     }
 
     /// The mean change where nothing can be tested.
@@ -125,10 +146,10 @@ fn balanced(base: usize, new: usize, need: usize) -> bool {
 }
 
 /// Each side has its own day: twice the variance between days.
-pub(super) fn day_variance(options: &Options) -> f64 {
+pub(super) fn day_variance(options: &Options, own_sd: f64) -> f64 {
     match options.error_term {
         ErrorTerm::PairedAcrossDays { day_sd } | ErrorTerm::Unpaired { day_sd } => {
-            2.0 * day_sd * day_sd
+            2.0 * day_sd.max(own_sd).powi(2)
         }
         _ => 0.0,
     }

@@ -59,7 +59,7 @@ pub(super) fn health(records: &[RequestRecord], at: &Circumstances<'_>) -> Healt
     }
 }
 
-/// Whether completions fell behind the arrivals: below 0.95 of them (STATISTICS D.8), and by more
+/// Whether completions fell behind the arrivals: below 0.95 of them (docs/statistics.md, section 5), and by more
 /// than the number in flight changes by chance between two moments. That number is about Poisson for
 /// a server that keeps up, so the difference of two has the variance 2L; two standard deviations are
 /// allowed, or a short round at a low rate would call a healthy server saturated.

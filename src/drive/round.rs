@@ -1,6 +1,7 @@
 //! One round: ramp, window, tail, drain.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::aim::{Aim, Measure};
 use super::closed_loop::{ClosedGate, Feeds};
@@ -8,7 +9,7 @@ use super::engine::{Counts, Ending, Engine, Landed, Setup};
 use super::feed::{Branch, Feed};
 use super::gate::Gate;
 use super::health::{Circumstances, health, is_saturated};
-use super::interrupt::Interrupt;
+use super::interrupt::{Interrupt, Urgency};
 use super::open_loop::{Cap, OpenGate};
 use super::pacer::{Pacer, Stretch};
 use super::tally::{Keep, Tally};
@@ -32,7 +33,9 @@ const OPEN_RAMP_LEAST_S: f64 = 2.0;
 /// The longest ramp: longer answers than five minutes have not reached their height by then, which
 /// the steady-state check of the summary sees.
 const RAMP_MOST_S: f64 = 300.0;
-/// Above this share of failures, latencies are of survivors (STATISTICS D.7).
+/// Connections are opened ahead for so long: the rest are opened by their requests.
+const CONNECT_AHEAD_LIMIT: Duration = Duration::from_secs(5);
+/// Above this share of failures, latencies are of survivors (docs/statistics.md, section 4).
 const OVERLOADED: f64 = 0.05;
 
 /// Drives one round: the load ramps up, the window opens, the first N requests sent after that are
@@ -50,6 +53,7 @@ pub async fn run_round(
     interrupt: &Interrupt,
     show: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<RoundOutcome> {
+    connect_ahead(wire, job, interrupt).await;
     let begin_ns = clock.now_ns();
     let (gate, measure) = match job.plan.point.load {
         Load::Concurrency(slots) => closed(wire, job, slots, begin_ns)?,
@@ -88,6 +92,26 @@ pub async fn run_round(
     // Boxed: its state is large, and callers hold it in theirs.
     let landed = Box::pin(Engine::new(setup).run(interrupt, &mut show_counts)).await?;
     Ok(outcome(job, landed))
+}
+
+/// Opens the connections that the load will need. A burst of them would weigh on the first answers,
+/// and in an open loop the wait for one lies inside the latency, which no server's log knows of.
+async fn connect_ahead(wire: &Arc<Wire>, job: &RoundJob, interrupt: &Interrupt) {
+    let wanted = match job.plan.point.load {
+        Load::Concurrency(slots) => slots,
+        Load::RequestRate(rate) => {
+            // Twice what is in flight on average; without a warm-up, of answers of one second.
+            let in_flight = rate.per_s * job.expected_e2el_s.unwrap_or(1.0);
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
+            let twice = (2.0 * in_flight).ceil() as u32;
+            twice.min(cap(job, rate).requests())
+        }
+    };
+    tokio::select! {
+        _ = Box::pin(wire.client.open(wanted as usize)) => {}
+        _ = interrupt.beyond(Urgency::None) => {}
+        () = tokio::time::sleep(CONNECT_AHEAD_LIMIT) => {}
+    }
 }
 
 fn closed(wire: &Arc<Wire>, job: &RoundJob, slots: u32, begin_ns: u64) -> Result<(Gate, Measure)> {

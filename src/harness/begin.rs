@@ -1,17 +1,18 @@
 //! Before the first byte: the plan is told, and the run's record is begun.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::execute;
+use super::faction::DATASET;
 use super::side::{self, SideServer};
+use super::{Detail, execute};
 use crate::clock::Clock;
 use crate::environment;
 use crate::error::Result;
 use crate::plan::{Phase, Plan, Side};
 use crate::preflight::{self, Demands};
-use crate::record::StoredRun;
 use crate::record::stored::{DEFINITIONS, RunStatus, SCHEMA, StoredPoint, StoredSide};
+use crate::record::{Severity, StoredRun};
 use crate::report::progress::{Event, Reporter};
 use crate::report::terminal;
 use crate::rng::Seed;
@@ -24,14 +25,24 @@ use crate::store::{Store, run_id};
 pub(super) fn announce(
     settings: &Settings,
     plan: &Plan,
+    detail: Detail,
     reporter: &mut dyn Reporter,
 ) -> Result<()> {
-    if let Launch::Simulator { preset, .. } = &settings.target.launch {
+    if let Launch::Simulator { preset, slowdown } = &settings.target.launch {
         let text = format!("no server given: running the embedded simulator (preset {preset})");
         reporter.event(&Event::Note { text: &text })?;
+        #[allow(clippy::float_cmp)] // exactly the default, or not
+        if *slowdown != 1.0 {
+            let text = format!("the simulator is slowed by a factor of {slowdown}");
+            reporter.event(&Event::Note { text: &text })?;
+        }
     }
     let rounds = plan.starts.iter().map(|start| start.rounds.len() as u64).sum();
-    reporter.event(&Event::RunStarted { plan: &plan.describe(terminal::width()), rounds })
+    let text = match detail {
+        Detail::Verbose => plan.describe(terminal::width()),
+        _ => plan.announcement(terminal::width()),
+    };
+    reporter.event(&Event::RunStarted { plan: &text, rounds })
 }
 
 /// The record of a run that has measured nothing yet.
@@ -68,6 +79,13 @@ pub(super) fn new_run(settings: &Settings, plan: &Plan, clock: Clock) -> StoredR
     }
 }
 
+/// Keeps the hashes of the prompt files: other prompts make a comparison incomparable.
+pub(super) fn note_datasets(run: &mut StoredRun, hashes: &BTreeMap<PathBuf, String>) {
+    let text =
+        |(path, hash): (&PathBuf, &String)| (format!("{DATASET}{}", path.display()), hash.clone());
+    run.settings.extend(hashes.iter().map(text));
+}
+
 /// The command line: the program by its name alone, secrets redacted.
 fn command_line(settings: &Settings) -> Vec<String> {
     let mut arguments = std::env::args();
@@ -95,6 +113,9 @@ fn settings_text(settings: &Settings) -> BTreeMap<String, String> {
     let mut text = BTreeMap::new();
     let mut put = |name: &str, value: String| text.insert(name.to_owned(), value);
     put("starts", settings.starts.to_string());
+    if !settings.looks.is_empty() {
+        put("looks", settings.looks.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
+    }
     put("rounds", settings.rounds.to_string());
     put("slot_start", format!("{:?}", settings.slot_start).to_lowercase());
     put("warm_up_time_s", settings.warm_up_time.as_secs_f64().to_string());
@@ -130,7 +151,8 @@ pub(super) async fn preflight(
         let client = side::client(&started.url, settings, execute::SPARE_CONNECTIONS)?;
         let report = preflight::run(&client, clock, settings, Demands::of(&plan.points)).await;
         server.finish().await?;
-        for finding in &report.findings {
+        // What ends the checks is told once, as their error.
+        for finding in report.findings.iter().filter(|f| f.severity != Severity::Fatal) {
             reporter.event(&Event::Finding(finding))?;
         }
         if let Some(error) = report.fatal() {

@@ -3,26 +3,28 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::faction::{Faction, Grounds, contender_point};
 use super::measure::{self, PointData};
 use crate::clock::Clock;
-use crate::compare::contender::{Contender, ContenderPoint, Facts};
+use crate::compare::contender::{Contender, ContenderPoint};
 use crate::compare::gate::{self, Requirement};
 use crate::compare::judge::{Judging, judge};
 use crate::compare::limits::{self, Knee, LoadCurve};
-use crate::compare::mode::{self, DaySpread, Meeting};
+use crate::compare::mode::{self, Meeting};
 use crate::compare::{Comparison, GateResult};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metric::Measure;
-use crate::plan::{Design, Phase, Side};
-use crate::record::StoredRun;
+use crate::plan::{Phase, Side};
 use crate::record::stored::StoredPoint;
+use crate::record::{Finding, Severity, StoredRun};
 use crate::report::{
     PointInput, PointSide, Report, ReportInput, SideInput, StartSummary, csv, html, json, junit,
     markdown,
 };
-use crate::settings::{JudgeSettings, Launch, Settings};
+use crate::settings::{JudgeSettings, Settings};
 use crate::store::{Store, files};
 use crate::summary::measured::MeasuredSide;
+use crate::units;
 
 /// Side, group and scenario → its load points with what was measured there.
 type Curves = BTreeMap<(usize, String, String), Vec<(StoredPoint, MeasuredSide)>>;
@@ -38,14 +40,6 @@ pub struct Conclusion {
     pub page: PathBuf,
 }
 
-/// One side of a report: a name, its runs, and which side of them it is.
-#[derive(Debug, Clone)]
-struct Faction {
-    name: String,
-    side: Side,
-    runs: Vec<StoredRun>,
-}
-
 /// Compares stored runs or baselines, the first being the base, and writes the report.
 ///
 /// # Errors
@@ -56,9 +50,12 @@ pub fn compare_stored(
     judge: &JudgeSettings,
 ) -> Result<Conclusion> {
     let factions: Vec<Faction> =
-        names.iter().map(|name| faction(store, name)).collect::<Result<_>>()?;
-    let standing = Standings { meeting: Meeting::Restarted, day: DaySpread::Unknown };
-    conclude(store, &factions, judge, &standing, None)
+        names.iter().map(|name| Faction::named(store, name)).collect::<Result<_>>()?;
+    let grounds = match factions.last() {
+        Some(new) if factions.len() > 1 => Some(Grounds::apart(store, new)?),
+        _ => None,
+    };
+    conclude(store, &factions, judge, grounds.as_ref(), Told::default())
 }
 
 /// Rebuilds the report of a stored run (the newest where none is named).
@@ -75,21 +72,23 @@ pub fn rebuild_report(
         None => newest(store)?,
     };
     let comparison: Option<Comparison> = store.load_comparison(&run.id)?;
-    let mut factions = sides_of(run);
-    if let Some(comparison) = comparison.as_ref().filter(|_| factions.len() == 1) {
-        factions.splice(0..0, stored_base(store, comparison));
+    let mut factions = Faction::sides_of(&run);
+    if let ([_], Some(known)) = (&factions[..], &comparison) {
+        // The base was of other runs: those that are still there are shown beside it.
+        let runs: Vec<StoredRun> =
+            known.base_runs.iter().filter_map(|id| store.load_run(id).ok()).collect();
+        if !runs.is_empty() {
+            let name = known.base_label.clone();
+            factions.insert(0, Faction { name, side: Side::New, runs });
+        }
     }
-    let standing = Standings { meeting: Meeting::Blocks, day: DaySpread::None };
-    conclude(store, &factions, judge, &standing, comparison)
-}
-
-/// The base that a stored comparison was made with; none where its runs are no longer there: then
-/// the verdicts are shown without it.
-fn stored_base(store: &Store, comparison: &Comparison) -> Option<Faction> {
-    let runs = comparison.base_runs.iter().map(|id| store.load_run(id));
-    let runs: Vec<StoredRun> = runs.collect::<Result<_>>().ok()?;
-    let known = !runs.is_empty();
-    known.then(|| Faction { name: comparison.base_label.clone(), side: Side::New, runs })
+    // A run with two sides that was killed before its verdict gets one now.
+    let grounds = match &factions[..] {
+        [_, new] if comparison.is_none() => Some(Grounds::together(store, new, run.design)?),
+        _ => None,
+    };
+    let told = Told { comparison, ..Told::default() };
+    conclude(store, &factions, judge, grounds.as_ref(), told)
 }
 
 fn newest(store: &Store) -> Result<StoredRun> {
@@ -99,122 +98,173 @@ fn newest(store: &Store) -> Result<StoredRun> {
     })
 }
 
-/// How the sides of a comparison met, and what is known of days.
-struct Standings {
-    meeting: Meeting,
-    day: DaySpread,
+/// Judges a stored baseline in place of a fresh run: no server is needed.
+pub(super) fn conclude_loaded(
+    store: &Store,
+    settings: &Settings,
+    name: &str,
+) -> Result<Conclusion> {
+    let new = Faction::named(store, name)?;
+    let base = named_base(store, settings, &new.runs)?;
+    let grounds = match &base {
+        Some(_) => Some(Grounds::apart(store, &new)?),
+        None => None,
+    };
+    let factions: Vec<Faction> = base.into_iter().chain([new]).collect();
+    conclude(store, &factions, &settings.judge, grounds.as_ref(), Told::default())
+}
+
+/// What a report is told beside what it finds on disk.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// A comparison that was made before.
+    pub(super) comparison: Option<Comparison>,
+    /// How many looks shared the error.
+    pub(super) looks: Option<u32>,
+    /// Why the run ended before its plan did.
+    pub(super) ended_early: Option<String>,
 }
 
 /// The report of a run that has just ended, against its other side, its baseline or its last twin.
 pub(super) fn conclude_run(
     store: &Store,
     settings: &Settings,
-    run: StoredRun,
+    run: &StoredRun,
     clock: Clock,
+    told: Told,
 ) -> Result<Conclusion> {
     let at = clock.wall(clock.now_ns());
-    let run_id = run.id.clone();
-    let day = if settings.is_simulated() { DaySpread::None } else { DaySpread::Unknown };
-    let mut factions = sides_of(run);
-    let mut meeting = Meeting::Blocks;
-    if factions.len() == 1 {
-        if let Some(base) = base_of(store, settings, &factions[0].runs[0])? {
-            factions.insert(0, base);
-        }
-        meeting = match settings.target.launch {
-            Launch::External => Meeting::PlainUrl,
-            _ => Meeting::Restarted,
-        };
-    } else if factions[1].runs[0].design == Design::Routes {
-        meeting = Meeting::Routes;
+    let sides = opponents(store, settings, run)?;
+    let mut grounds = sides.grounds;
+    if let (Some(grounds), Some(looks)) = (&mut grounds, told.looks) {
+        grounds.looks = looks;
     }
-    let standing = Standings { meeting, day };
-    let conclusion = conclude(store, &factions, &settings.judge, &standing, None)?;
+    let factions = sides.factions;
+    let conclusion = conclude(store, &factions, &settings.judge, grounds.as_ref(), told)?;
     if let Some(comparison) = conclusion.report.input().comparisons.first() {
-        store.save_comparison(&run_id, comparison)?;
+        store.save_comparison(&run.id, comparison)?;
     }
     let baselines = store.baselines();
     if let Some(name) = &settings.baseline.save {
-        baselines.save(name, &run_id, at)?;
+        baselines.save(name, &run.id, at)?;
     }
     if let Some(name) = &settings.baseline.append {
-        baselines.append(name, &run_id, at)?;
+        baselines.append(name, &run.id, at)?;
     }
     Ok(conclusion)
 }
 
-/// The baseline that was asked for, or the last run of the same work as advice.
-fn base_of(store: &Store, settings: &Settings, run: &StoredRun) -> Result<Option<Faction>> {
-    let Some(name) = &settings.baseline.compare else {
-        return Ok(None);
-    };
+/// What a run has found so far, by the judge that has the last word; none where there is nothing
+/// to compare it with.
+pub(super) fn so_far(
+    store: &Store,
+    settings: &Settings,
+    run: &StoredRun,
+    looks: u32,
+) -> Result<Option<Comparison>> {
+    let Opponents { factions, grounds } = opponents(store, settings, run)?;
+    let Some(grounds) = grounds.filter(|g| g.meeting != Meeting::LastTwin) else { return Ok(None) };
+    let contenders: Vec<Contender> =
+        factions.iter().map(|faction| faction.measured(store)).collect::<Result<_>>()?;
+    let grounds = Grounds { looks, ..grounds };
+    Ok(compare_all(&factions, &contenders, &settings.judge, &grounds).into_iter().next())
+}
+
+/// The sides of a run, and how they met; no grounds where there is one side alone.
+struct Opponents {
+    factions: Vec<Faction>,
+    grounds: Option<Grounds>,
+}
+
+fn opponents(store: &Store, settings: &Settings, run: &StoredRun) -> Result<Opponents> {
+    let mut factions = Faction::sides_of(run);
+    if let [_, new] = &factions[..] {
+        let grounds = Grounds::together(store, new, run.design)?;
+        return Ok(Opponents { factions, grounds: Some(grounds) });
+    }
+    let Some(new) = factions.first() else { return Ok(Opponents { factions, grounds: None }) };
+    let mut grounds = Grounds::apart(store, new)?;
+    let mut base = named_base(store, settings, std::slice::from_ref(run))?;
+    if base.is_none() && settings.baseline.compare.is_none() && settings.against.is_none() {
+        base = store.latest_but(&run.workload_hash, &run.id)?.map(|twin| {
+            let name = format!("last run ({})", twin.id);
+            Faction { name, side: Side::New, runs: vec![twin] }
+        });
+        grounds.meeting = Meeting::LastTwin;
+    }
+    let grounds = base.is_some().then_some(grounds);
+    if let Some(base) = base {
+        factions.insert(0, base);
+    }
+    Ok(Opponents { factions, grounds })
+}
+
+/// The baseline that was asked for, without the runs that are judged themselves.
+fn named_base(store: &Store, settings: &Settings, judged: &[StoredRun]) -> Result<Option<Faction>> {
+    let Some(name) = &settings.baseline.compare else { return Ok(None) };
     if settings.baseline.lenient && store.baselines().find(name)?.is_none() {
         return Ok(None);
     }
-    let mut base = faction(store, name)?;
-    base.runs.retain(|stored| stored.id != run.id);
+    let mut base = Faction::named(store, name)?;
+    base.runs.retain(|stored| judged.iter().all(|run| run.id != stored.id));
     Ok((!base.runs.is_empty()).then_some(base))
-}
-
-/// A baseline or a run by its name.
-fn faction(store: &Store, name: &str) -> Result<Faction> {
-    let ids = match store.baselines().find(name)? {
-        Some(baseline) => baseline.runs.clone(),
-        None if store.run_ids()?.iter().any(|id| id == name) => vec![name.to_owned()],
-        None => {
-            store.baselines().load(name)?;
-            Vec::new()
-        }
-    };
-    let runs = ids.iter().map(|id| store.load_run(id)).collect::<Result<Vec<_>>>()?;
-    Ok(Faction { name: name.to_owned(), side: Side::New, runs })
-}
-
-/// The sides of one run: the base first, where it has one.
-fn sides_of(run: StoredRun) -> Vec<Faction> {
-    let mut factions = Vec::new();
-    for side in [Side::Base, Side::New] {
-        if run.rounds.iter().any(|r| r.side == side) || (side == Side::New && run.rounds.is_empty())
-        {
-            let label = run.sides.get(&side).map(|s| s.label.clone()).filter(|l| !l.is_empty());
-            let plain = if side == Side::Base { "base" } else { "new" };
-            factions.push(Faction {
-                name: label.unwrap_or_else(|| plain.to_owned()),
-                side,
-                runs: vec![run.clone()],
-            });
-        }
-    }
-    if let [base, new] = &mut factions[..]
-        && base.name == new.name {
-            "base".clone_into(&mut base.name);
-            "new".clone_into(&mut new.name);
-        }
-    factions
 }
 
 fn conclude(
     store: &Store,
     factions: &[Faction],
     judge_settings: &JudgeSettings,
-    standing: &Standings,
-    stored: Option<Comparison>,
+    grounds: Option<&Grounds>,
+    told: Told,
 ) -> Result<Conclusion> {
+    let gathered = gather(store, factions)?;
+    let contenders = gathered.contenders;
+    let mut comparisons: Vec<Comparison> = match (told.comparison, grounds) {
+        (Some(comparison), _) => vec![comparison],
+        (None, Some(grounds)) => compare_all(factions, &contenders, judge_settings, grounds),
+        (None, None) => Vec::new(),
+    };
+    let mut gate = comparisons.first().map(|c| c.gate.clone()).unwrap_or_default();
+    require(&contenders, judge_settings, &mut gate)?;
+    nothing_measured(&contenders, judge_settings, &mut gate);
+    if let Some(reason) = told.ended_early.filter(|_| !judge_settings.no_fail) {
+        gate.fail(gate::INVALID, format!("the run ended before its plan did: {reason}"));
+    }
+    if let Some(first) = comparisons.first_mut() {
+        first.gate = gate.clone();
+    }
+    let input = ReportInput {
+        sides: factions.iter().map(side_input).collect(),
+        points: gathered.points,
+        findings: comparisons.iter().flat_map(findings).collect(),
+        comparisons,
+        knees: knees(&gathered.curves),
+    };
+    let report = Report::new(input);
+    let page = write(store, &report)?;
+    Ok(Conclusion { report, gate, page })
+}
+
+/// What stands on disk of all sides.
+struct Gathered {
+    points: Vec<PointInput>,
+    contenders: Vec<Contender>,
+    curves: Curves,
+}
+
+fn gather(store: &Store, factions: &[Faction]) -> Result<Gathered> {
     let mut points: Vec<PointInput> = Vec::new();
-    let mut contenders: Vec<Contender> = factions.iter().map(contender).collect();
-    let mut curves: Curves =
-        BTreeMap::new();
+    let mut contenders: Vec<Contender> = factions.iter().map(Faction::contender).collect();
+    let mut curves: Curves = BTreeMap::new();
     for listed in listed_points(factions) {
         let mut sides = Vec::new();
         for (place, faction) in factions.iter().enumerate() {
-            let data = pooled(store, faction, &listed.id)?;
+            let data = faction.pooled(store, &listed.id)?;
             if let Some(data) = &data {
-                contenders[place].points.push(ContenderPoint {
-                    id: listed.id.clone(),
-                    phase: listed.phase,
-                    point: listed.point.clone(),
-                    starts: data.side.starts.clone(),
-                });
+                // Each side by its own word for the load point: the lengths may differ.
+                let own = faction.points().into_iter().find(|point| point.id == listed.id);
+                let own = own.unwrap_or_else(|| listed.clone());
+                contenders[place].points.push(contender_point(&own, data));
                 let key = (place, listed.point.group.clone(), listed.point.scenario.clone());
                 curves.entry(key).or_default().push((listed.clone(), data.side.clone()));
             }
@@ -227,23 +277,20 @@ fn conclude(
             sides,
         });
     }
-    let comparisons = match stored {
-        Some(comparison) => vec![comparison],
-        None => compare_all(&contenders, judge_settings, standing),
-    };
-    let mut gate = comparisons.first().map(|c| c.gate.clone()).unwrap_or_default();
-    require(&contenders, judge_settings, &mut gate)?;
-    nothing_measured(&contenders, judge_settings, &mut gate);
-    let input = ReportInput {
-        sides: factions.iter().map(side_input).collect(),
-        points,
-        comparisons,
-        knees: knees(&curves),
-        findings: Vec::new(),
-    };
-    let report = Report::new(input);
-    let page = write(store, &report)?;
-    Ok(Conclusion { report, gate, page })
+    Ok(Gathered { points, contenders, curves })
+}
+
+/// What a comparison left out or only observes.
+fn findings(comparison: &Comparison) -> Vec<Finding> {
+    let note = |code, text| Finding::new(code, Severity::Note, text);
+    let looks = (comparison.looks > 1).then(|| {
+        let text = format!(
+            "the data were to be looked at {} times; each look has its share of the error",
+            comparison.looks
+        );
+        note("looks", text)
+    });
+    comparison.notes.iter().map(|text| note("judged", text.clone())).chain(looks).collect()
 }
 
 fn side_input(faction: &Faction) -> SideInput {
@@ -253,56 +300,55 @@ fn side_input(faction: &Faction) -> SideInput {
 /// The load points of all sides, each once, those of the last side first in order.
 fn listed_points(factions: &[Faction]) -> Vec<StoredPoint> {
     let mut listed: Vec<StoredPoint> = Vec::new();
-    for run in factions.iter().rev().flat_map(|f| &f.runs) {
-        for point in &run.points {
-            if !listed.iter().any(|known| known.id == point.id) {
-                listed.push(point.clone());
-            }
+    for point in factions.iter().rev().flat_map(Faction::points) {
+        if !listed.iter().any(|known| known.id == point.id) {
+            listed.push(point);
         }
     }
     listed
 }
 
-fn contender(faction: &Faction) -> Contender {
-    let mut facts = Facts::default();
-    for run in &faction.runs {
-        facts.definitions.insert(run.definitions.clone());
-        if let Some(side) = run.sides.get(&faction.side) {
-            facts.models.insert(side.model.clone());
-            facts.apis.insert(side.api.clone());
-        }
-    }
-    Contender {
-        label: faction.name.clone(),
-        runs: faction.runs.iter().map(|run| run.id.clone()).collect(),
-        facts,
-        points: Vec::new(),
-    }
-}
-
-/// One load point over all runs of a side.
-fn pooled(store: &Store, faction: &Faction, point_id: &str) -> Result<Option<PointData>> {
-    let mut all: Vec<PointData> = Vec::new();
-    for run in &faction.runs {
-        all.extend(measure::point_data(store, run, point_id, faction.side)?);
-    }
-    measure::joined(all, || measure::pooled_summary(store, &faction.runs, point_id, faction.side))
-}
-
 fn compare_all(
+    factions: &[Faction],
     contenders: &[Contender],
     settings: &JudgeSettings,
-    standings: &Standings,
+    grounds: &Grounds,
 ) -> Vec<Comparison> {
     let Some((base, others)) = contenders.split_first() else { return Vec::new() };
+    let decide_by = decide_by(factions.last());
     others
         .iter()
         .map(|new| {
-            let decide_by = "`inferometer run --server-cmd … --against-cmd …` (8 pairs of restarts), or gather 5 restarts with `--append-baseline`";
-            let standing = mode::standing(base, new, standings.meeting, standings.day, decide_by);
-            judge(base, new, &Judging { standing: &standing, settings, looks: 1, idle_lag_ms: 0.0 })
+            let standing = mode::standing(base, new, grounds.meeting, grounds.day, &decide_by);
+            let judging = Judging {
+                standing: &standing,
+                settings,
+                looks: grounds.looks,
+                idle_lag_ms: grounds.idle_lag_ms,
+                calibration: grounds.calibration.as_ref(),
+            };
+            judge(base, new, &judging)
         })
         .collect()
+}
+
+/// The pairs of restarts that find 3 % of TPOT on most servers, and so are worth proposing.
+const PROPOSED_PAIRS: u32 = 8;
+
+/// The command that would decide, and how long it takes by what a start of this run took.
+fn decide_by(new: Option<&Faction>) -> String {
+    let run = new.and_then(|faction| faction.runs.last());
+    let took = run.and_then(|run| {
+        let seconds = (run.ended_at?.as_second() - run.started_at.as_second()).max(1);
+        let starts = u32::try_from(run.starts.len()).ok().filter(|starts| *starts > 0)?;
+        #[allow(clippy::cast_precision_loss)]
+        let pairs_s = seconds as f64 * f64::from(2 * PROPOSED_PAIRS) / f64::from(starts);
+        Some(format!(", about {} and the restarts", units::duration(pairs_s)))
+    });
+    let took = took.unwrap_or_default();
+    format!(
+        "`inferometer run --server-cmd … --against-cmd … --starts {PROPOSED_PAIRS}` ({PROPOSED_PAIRS} pairs of restarts{took}), or gather 5 restarts with `--append-baseline NAME`"
+    )
 }
 
 /// Absolute limits hold at every load point of the last side.
@@ -317,9 +363,10 @@ fn require(
         for point in subject.points.iter().filter(|p| p.phase == Phase::Load) {
             let value = point.typical(requirement.measure);
             if let Some(missed) = requirement.missed(&point.id, value)
-                && !settings.no_fail {
-                    gate.fail(gate::REGRESSION, missed);
-                }
+                && !settings.no_fail
+            {
+                gate.fail(gate::REGRESSION, missed);
+            }
         }
     }
     Ok(())
@@ -335,9 +382,7 @@ fn nothing_measured(contenders: &[Contender], settings: &JudgeSettings, gate: &m
     }
 }
 
-fn knees(
-    curves: &Curves,
-) -> Vec<Knee> {
+fn knees(curves: &Curves) -> Vec<Knee> {
     let mut found = Vec::new();
     for ((side, _, _), members) in curves {
         let loads: Vec<_> = members.iter().filter(|(p, _)| p.phase == Phase::Load).collect();

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::conclude;
+use super::health::Notes;
 use super::measure;
+use super::own::Own;
 use super::prompts::PromptFiles;
 use super::side::SideServer;
 use crate::clock::Clock;
+use crate::compare::looks::{Looks, Step};
 use crate::drive::{Interrupt, Urgency};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
@@ -30,6 +34,8 @@ pub(super) struct Parts<'a> {
     pub(super) clock: Clock,
     pub(super) interrupt: Interrupt,
     pub(super) reporter: &'a mut dyn Reporter,
+    pub(super) own: &'a Own,
+    pub(super) looks: Looks,
 }
 
 /// A run under way.
@@ -41,8 +47,13 @@ pub(super) struct Session<'a> {
     pub(super) interrupt: Interrupt,
     pub(super) reporter: &'a mut dyn Reporter,
     pub(super) files: PromptFiles,
+    pub(super) own: &'a Own,
     pub(super) writer: RunWriter,
     pub(super) sides: BTreeMap<Side, Bench>,
+    /// What the rounds told of the client and the load.
+    pub(super) notes: Notes,
+    store: &'a Store,
+    looks: Looks,
 }
 
 /// One side: its server, what preflight found, and the wire of the present start.
@@ -62,9 +73,13 @@ pub(super) struct LiveWire {
 }
 
 impl<'a> Session<'a> {
+    /// A run in a folder of its own, or in that of the run that is taken up again.
     pub(super) fn begin(parts: Parts<'a>, files: PromptFiles, mut run: StoredRun) -> Result<Self> {
-        let Parts { settings, plan, store, clock, interrupt, reporter } = parts;
-        let writer = store.begin_run(&run)?;
+        let Parts { settings, plan, store, clock, interrupt, reporter, own, looks } = parts;
+        let writer = match &settings.resume {
+            Some(_) => store.resume_run(&run)?,
+            None => store.begin_run(&run)?,
+        };
         writer.id().clone_into(&mut run.id);
         let mut sides = BTreeMap::new();
         let mut targets = vec![(Side::New, &settings.target)];
@@ -74,13 +89,29 @@ impl<'a> Session<'a> {
             run.sides.entry(side).or_default().label = server.label();
             sides.insert(side, Bench { server, preflight: None, wire: None, failed_starts: 0 });
         }
-        Ok(Self { settings, plan, run, clock, interrupt, reporter, files, writer, sides })
+        let notes = Notes::new();
+        Ok(Self {
+            settings,
+            plan,
+            run,
+            clock,
+            interrupt,
+            reporter,
+            files,
+            own,
+            writer,
+            sides,
+            notes,
+            store,
+            looks,
+        })
     }
 
     /// Runs the plan to its end, to an interruption or to a fault. What was measured is stored
     /// whichever it is.
     pub(super) async fn execute(&mut self) -> Result<()> {
         let result = self.visits().await;
+        self.tell_health()?;
         for (_, bench) in std::mem::take(&mut self.sides) {
             if let Err(error) = bench.server.finish().await {
                 let text = format!("the server could not be stopped: {error}");
@@ -218,9 +249,25 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether a look at the data so far ends the run early.
-    fn is_decided(&mut self, _starts: &[StartPlan]) -> Result<bool> {
-        Ok(false)
+    /// Whether a look at the data so far, after a whole block, ends the run early.
+    fn is_decided(&mut self, starts: &[StartPlan]) -> Result<bool> {
+        let Some(last) = starts.last() else { return Ok(false) };
+        let blocks = last.block + 1;
+        let ends_block = self.plan.starts.iter().rfind(|start| start.block == last.block);
+        let is_whole = ends_block.is_some_and(|start| start.start == last.start);
+        if !is_whole || !self.looks.is_early(blocks) {
+            return Ok(false);
+        }
+        let looks = self.looks.count();
+        let found = conclude::so_far(self.store, self.settings, &self.run, looks)?;
+        let changed = found.is_some_and(|comparison| comparison.has_changed());
+        if self.looks.after(blocks, changed) != Step::Stop {
+            return Ok(false);
+        }
+        let most = self.looks.most_blocks();
+        let text = format!("decided after {blocks} of {most} restarts: the rest was not needed");
+        self.find(Finding::new("decided", Severity::Note, text))?;
+        Ok(true)
     }
 }
 

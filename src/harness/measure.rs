@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::error::Result;
 use crate::metric::{Measure, Metric, Statistic};
-use crate::plan::Side;
+use crate::plan::{Design, Side};
 use crate::record::stored::RoundStatus;
 use crate::record::{StoredRound, StoredRun};
 use crate::report::{Lengths, Samples};
@@ -28,12 +28,30 @@ pub(super) struct PointData {
     pub(super) series: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
+/// What counts as one start of a side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// A launch of the server, its rounds pooled.
+    Start,
+    /// A round: where two routes to one engine alternate, or for the spread within a start. Its
+    /// number stands in the place of the block.
+    Round,
+}
+
+impl Unit {
+    /// What is compared in runs of this design.
+    pub(super) fn of(design: Design) -> Self {
+        if design == Design::Routes { Self::Round } else { Self::Start }
+    }
+}
+
 /// What a run measured at one load point on one side; none where nothing was.
 pub(super) fn point_data(
     store: &Store,
     run: &StoredRun,
     point_id: &str,
     side: Side,
+    unit: Unit,
 ) -> Result<Option<PointData>> {
     let rounds: Vec<&StoredRound> =
         run.rounds.iter().filter(|r| r.point == point_id && r.side == side).collect();
@@ -43,15 +61,16 @@ pub(super) fn point_data(
     let slo = run.points.iter().find(|p| p.id == point_id).and_then(|p| p.point.slo);
     let data = store.load_rounds(&run.id, &rounds)?;
     let inputs: Vec<RoundInput<'_>> = rounds.iter().zip(&data).map(|(r, d)| input(r, d)).collect();
-    let mut by_start: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
+    let mut by_start: BTreeMap<(u32, u32, u32), Vec<usize>> = BTreeMap::new();
     for (place, round) in rounds.iter().enumerate() {
-        by_start.entry((round.block, round.start)).or_default().push(place);
+        let pass = if unit == Unit::Round { round.round } else { 0 };
+        by_start.entry((round.block, round.start, pass)).or_default().push(place);
     }
     let starts = by_start
         .into_values()
         .map(|places| {
             let of_start: Vec<RoundInput<'_>> = places.iter().map(|place| inputs[*place]).collect();
-            measured_start(run, &of_start, summary::summarise(&of_start, slo))
+            measured_start(run, &of_start, summary::summarise(&of_start, slo), unit)
         })
         .collect();
     let pooled = summary::summarise(&inputs, slo);
@@ -70,7 +89,12 @@ fn input<'a>(round: &'a StoredRound, data: &'a RoundData) -> RoundInput<'a> {
     RoundInput { round, records: &data.records, itl: &data.itl, icl: &data.icl }
 }
 
-fn measured_start(run: &StoredRun, rounds: &[RoundInput<'_>], summary: Summary) -> MeasuredStart {
+fn measured_start(
+    run: &StoredRun,
+    rounds: &[RoundInput<'_>],
+    summary: Summary,
+    unit: Unit,
+) -> MeasuredStart {
     let first = rounds[0].round;
     let identity = run
         .starts
@@ -79,7 +103,7 @@ fn measured_start(run: &StoredRun, rounds: &[RoundInput<'_>], summary: Summary) 
         .and_then(|s| s.identity.clone());
     MeasuredStart {
         run: run.id.clone(),
-        block: first.block,
+        block: if unit == Unit::Round { first.round } else { first.block },
         start: first.start,
         seed: first.seed,
         at: first.at,

@@ -1,27 +1,40 @@
 //! The harness: calls the stages in order. The only module that sees all of them.
 
 mod begin;
+mod calibrate;
 mod conclude;
 mod execute;
+mod faction;
+mod health;
 mod measure;
+mod own;
 mod prompts;
+mod resume;
 mod round;
 mod side;
 mod start;
 mod watch;
 
+use conclude::Told;
 use execute::{Parts, Session};
+use own::Own;
 use prompts::PromptFiles;
 
+use std::sync::Arc;
+
+use crate::api::Dialect;
 use crate::clock::Clock;
-use crate::drive::Interrupt;
-use crate::error::{Error, Result};
+use crate::compare::looks::Looks;
+use crate::drive::{Interrupt, Urgency};
+use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{self, ListFormat, Matching, Plan};
-use crate::report::progress::Reporter;
-use crate::scenario::{self, LoadPoint, ScenarioGroup};
-use crate::settings::Settings;
+use crate::record::StoredRun;
+use crate::report::progress::{Event, Reporter};
+use crate::scenario::{self, LoadPoint, PromptSource, ScenarioGroup};
+use crate::settings::{BaselineChoice, Settings};
 use crate::store::Store;
 
+pub use calibrate::Calibrated;
 pub use conclude::{Conclusion, compare_stored, rebuild_report};
 
 /// Groups of scenarios and the settings they run with.
@@ -32,8 +45,9 @@ pub use conclude::{Conclusion, compare_stored, rebuild_report};
 pub struct Harness {
     settings: Settings,
     groups: Vec<ScenarioGroup>,
-    selection: Selection,
+    pub(crate) selection: Selection,
     surface: Surface,
+    own: Own,
 }
 
 /// Which load points run.
@@ -54,6 +68,18 @@ pub struct Surface {
     pub format: OutputFormat,
     /// How much of it.
     pub detail: Detail,
+    /// How the caller was called, for hints that can be typed as they stand.
+    pub entry: Entry,
+}
+
+/// How a run was called.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Entry {
+    /// `inferometer run --flag`.
+    #[default]
+    Command,
+    /// `cargo bench -- --flag`.
+    Bench,
 }
 
 /// What to do with the load points.
@@ -90,6 +116,12 @@ pub enum Detail {
     Verbose,
 }
 
+/// A run that has ended, and what its report must know.
+struct Measured {
+    run: StoredRun,
+    told: Told,
+}
+
 impl Harness {
     /// A harness with these settings and no groups yet.
     #[must_use]
@@ -99,7 +131,22 @@ impl Harness {
             groups: Vec::new(),
             selection: Selection::default(),
             surface: Surface::default(),
+            own: Own::default(),
         }
+    }
+
+    /// Takes prompts from `source` wherever a scenario names no file of its own. Where the source
+    /// has a content hash, it enters the workload's: runs with other prompts are not compared.
+    pub fn prompts(&mut self, source: Arc<dyn PromptSource>) -> &mut Self {
+        self.own.prompts = Some(source);
+        self
+    }
+
+    /// Speaks `dialect` while measuring. Preflight and warm-up's checks still speak completions or
+    /// chat: a server that has neither needs `settings().skip.preflight` and a model's name.
+    pub fn dialect(&mut self, dialect: Arc<dyn Dialect>) -> &mut Self {
+        self.own.dialect = Some(dialect);
+        self
     }
 
     /// The group of this name, made where it is new.
@@ -122,6 +169,12 @@ impl Harness {
     /// The settings, to be changed in code; flags have been applied already.
     pub fn settings(&mut self) -> &mut Settings {
         &mut self.settings
+    }
+
+    /// What happens to baselines.
+    #[must_use]
+    pub fn baseline(&self) -> &BaselineChoice {
+        &self.settings.baseline
     }
 
     /// Narrows the load points.
@@ -169,10 +222,14 @@ impl Harness {
     pub fn plan(&self) -> Result<Plan> {
         let points = self.points()?;
         if points.is_empty() {
+            let list = match self.surface.entry {
+                Entry::Command => "inferometer list",
+                Entry::Bench => "--list",
+            };
             return Err(Error::usage("no load point is left to run")
-                .with_hint("`--list` shows the ids that filters are matched against"));
+                .with_hint(format!("`{list}` shows the ids that filters are matched against")));
         }
-        let mut plan = plan::build_points(points, &self.settings)?;
+        let mut plan = plan::build_points(points, &self.planned_settings()?)?;
         if let Some(budget) = self.settings.budget {
             plan.shrink(budget);
         }
@@ -195,27 +252,79 @@ impl Harness {
         reporter: &mut dyn Reporter,
         interrupt: &Interrupt,
     ) -> Result<Conclusion> {
+        let store = Store::open(&self.settings.output_dir)?;
+        if let Some(name) = &self.settings.baseline.load {
+            return conclude::conclude_loaded(&store, &self.settings, name);
+        }
         let clock = Clock::start();
+        let measured = self.measure(&store, clock, reporter, interrupt).await?;
+        conclude::conclude_run(&store, &self.settings, &measured.run, clock, measured.told)
+    }
+
+    /// Starts and rounds: everything but the judgement.
+    async fn measure(
+        &self,
+        store: &Store,
+        clock: Clock,
+        reporter: &mut dyn Reporter,
+        interrupt: &Interrupt,
+    ) -> Result<Measured> {
         let mut plan = self.plan()?;
         let files = PromptFiles::read(&plan)?;
-        plan.note_datasets(&files.hashes());
-        let store = Store::open(&self.settings.output_dir)?;
-        self.check_baseline(&store)?;
-        begin::announce(&self.settings, &plan, reporter)?;
-        let run = begin::new_run(&self.settings, &plan, clock);
+        plan.note_datasets(&self.own.with_hash(files.hashes()));
+        self.check_baseline(store)?;
+        let blocks = plan.starts.iter().map(|start| start.block + 1).max().unwrap_or(1);
+        let looks = Looks::within(&self.settings.looks, blocks);
+        let mut run = begin::new_run(&self.settings, &plan, clock);
+        begin::note_datasets(&mut run, &files.hashes());
+        if let Some(id) = &self.settings.resume {
+            run = resume::take_up(store, id, &mut plan, &run)?;
+        }
+        begin::announce(&self.settings, &plan, self.surface.detail, reporter)?;
+        let told = Told { looks: Some(looks.count()), ..Told::default() };
         let parts = Parts {
             settings: &self.settings,
             plan: &plan,
-            store: &store,
+            store,
             clock,
             interrupt: interrupt.clone(),
             reporter,
+            own: &self.own,
+            looks,
         };
         let mut session = Session::begin(parts, files, run)?;
         // Boxed: the future of a whole run is large.
-        Box::pin(session.execute()).await?;
-        let run = session.run;
-        conclude::conclude_run(&store, &self.settings, run, clock)
+        let ended = Box::pin(session.execute()).await;
+        let whole_starts = session.has_whole_starts();
+        let Session { run, reporter, .. } = session;
+        let told = match ended {
+            Ok(()) => told,
+            // What was measured before the server failed for good is judged, and is no pass.
+            Err(error) if error.kind() == ErrorKind::Server && whole_starts => {
+                Told { ended_early: Some(error.to_string()), ..told }
+            }
+            Err(error) => return Err(error),
+        };
+        if interrupt.urgency() != Urgency::None {
+            let text = format!("to go on where it stopped, add `--resume {}`", run.id);
+            reporter.event(&Event::Note { text: &text })?;
+        }
+        Ok(Measured { run, told })
+    }
+
+    /// The settings with as many starts as the looks need.
+    fn planned_settings(&self) -> Result<Settings> {
+        let mut settings = self.settings.clone();
+        if !settings.looks.is_empty() {
+            let bad = || {
+                Error::usage("`--looks` is not a list of looks").with_hint(
+                    "write up to ten ascending numbers of restarts, for example `5,8,12`",
+                )
+            };
+            let looks = Looks::at(&settings.looks).ok_or_else(bad)?;
+            settings.starts = settings.starts.max(looks.most_blocks());
+        }
+        Ok(settings)
     }
 
     /// Only the checks.

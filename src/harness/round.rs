@@ -1,5 +1,6 @@
 //! A round of a run: warm-up, window, record.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use crate::drive::{self, ErrorLimit, RoundJob, RoundOutcome, Wire};
 use crate::error::{Error, Result};
 use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
 use crate::record::stored::{RoundStatus, WarmUp};
-use crate::record::{RequestRecord, StoredRound};
+use crate::record::{Finding, RequestRecord, StoredRound};
 use crate::report::progress::Event;
-use crate::scenario::Load;
+use crate::scenario::{Load, PromptSpec};
 use crate::settings::ApiChoice;
 use crate::summary::{self, RoundInput};
 use crate::transport::FailureKind;
@@ -31,10 +32,13 @@ impl Session<'_> {
         }
         let clock = self.clock;
         let at = clock.wall(clock.now_ns());
-        let watch = Watch::begin(&self.live(start.side)?.url, self.settings, clock).await?;
+        let expected = expected_length(plan, warm_up.and_then(|w| w.e2el_s));
+        let url = &self.live(start.side)?.url;
+        let watch = Watch::begin(url, self.settings, clock, expected).await?;
         let job = self.job(start, plan, warm_up);
-        let outcome = self.drive(&wire, &job).await?;
-        let seen = watch.end(&outcome).await;
+        let mut outcome = self.drive(&wire, &job).await?;
+        let mut seen = watch.end(&outcome).await;
+        outcome.findings.append(&mut seen.findings);
         if let Some(death) = self.bench(start.side)?.server.death() {
             return Err(death);
         }
@@ -54,6 +58,7 @@ impl Session<'_> {
             health: outcome.health.clone(),
             telemetry: seen.telemetry,
             series: seen.series,
+            reported: BTreeMap::new(),
             itl_by_position_ms: outcome.positions.means_ms(),
         };
         self.keep(round, outcome, plan)
@@ -82,7 +87,8 @@ impl Session<'_> {
             let _ = reporter.event(&Event::RoundProgress {
                 point: &progress.point,
                 stage: "measuring",
-                completed: progress.completed,
+                // The load is kept up until the last measured request ends: more complete than count.
+                completed: progress.completed.min(u64::from(progress.planned)),
                 planned: Some(u64::from(progress.planned)),
             });
         };
@@ -90,8 +96,8 @@ impl Session<'_> {
     }
 
     fn keep(&mut self, round: StoredRound, outcome: RoundOutcome, plan: &RoundPlan) -> Result<()> {
-        for finding in outcome.findings {
-            self.find(finding.at(round.point.clone()))?;
+        for finding in &outcome.findings {
+            self.find_once(finding.clone().at(round.point.clone()))?;
         }
         self.run.rounds.push(round.clone());
         self.writer.write_round(&self.run, &round, &outcome.records, &outcome.itl, &outcome.icl)?;
@@ -102,6 +108,7 @@ impl Session<'_> {
             icl: &outcome.icl,
         };
         let summary = summary::summarise(&[input], plan.point.slo);
+        self.note(&round, &outcome, &summary, plan);
         let side = self.side_word(round.side);
         let status = status_word(round.status);
         self.reporter.event(&Event::RoundEnded {
@@ -111,6 +118,12 @@ impl Session<'_> {
             status,
         })?;
         refused(&outcome.records).map_or(Ok(()), Err)
+    }
+
+    /// Tells a finding unless an earlier round of the load point had one of its kind.
+    fn find_once(&mut self, finding: Finding) -> Result<()> {
+        let same = |f: &Finding| f.code == finding.code && f.point == finding.point;
+        if self.run.findings.iter().any(same) { Ok(()) } else { self.find(finding) }
     }
 
     pub(super) async fn warm_up(
@@ -156,21 +169,48 @@ impl Session<'_> {
         let client = side::client(&live.url, self.settings, highest as usize + SPARE_CONNECTIONS)?;
         Ok(Arc::new(Wire {
             client,
-            dialect: dialect(live.report.api),
+            dialect: self.dialect(live.report.api),
             model: live.report.model.clone(),
             offers: live.report.offers,
             extra_body: self.settings.extra_body.clone(),
-            prompts: self.files.source(&plan.point, &live.report, salt, first),
+            prompts: match &self.own.prompts {
+                Some(own) if plan.point.prompt == PromptSpec::Synthetic => own.clone(),
+                _ => self.files.source(&plan.point, &live.report, salt, first),
+            },
         }))
+    }
+
+    /// The caller's dialect, or that of the API found.
+    pub(super) fn dialect(&self, api: ApiChoice) -> Arc<dyn Dialect> {
+        self.own.dialect.clone().unwrap_or_else(|| dialect(api))
     }
 }
 
 /// The dialect of an API.
-pub(super) fn dialect(api: ApiChoice) -> Arc<dyn Dialect> {
+fn dialect(api: ApiChoice) -> Arc<dyn Dialect> {
     match api {
         ApiChoice::Chat => Arc::new(Chat),
         ApiChoice::Completions | ApiChoice::Auto => Arc::new(Completions),
     }
+}
+
+/// A load as a number, for its place among others of its kind.
+pub(super) fn load_of(load: Load) -> f64 {
+    match load {
+        Load::Concurrency(n) => f64::from(n),
+        Load::RequestRate(rate) => rate.per_s,
+    }
+}
+
+/// About how long a round's window will be; zero where nothing is known.
+fn expected_length(plan: &RoundPlan, e2el_s: Option<f64>) -> Duration {
+    let requests = f64::from(plan.stop.requests);
+    let seconds = match plan.point.load {
+        Load::Concurrency(slots) => requests / f64::from(slots) * e2el_s.unwrap_or(0.0),
+        Load::RequestRate(rate) => requests / rate.per_s,
+    };
+    // A day is longer than any round.
+    Duration::from_secs_f64(seconds.clamp(0.0, 86_400.0))
 }
 
 /// Requests that a load may have in flight, for the size of the pool.

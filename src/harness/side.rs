@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::faction::SIMULATED;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::plan::Side;
@@ -75,7 +76,7 @@ impl SideServer {
                 let started = SimServer::start((**config).clone())?;
                 let url = started.url();
                 *server = Some(Box::new(started));
-                let identity = Some(format!("simulator {:016x}", config.seed.0));
+                let identity = Some(format!("{SIMULATED}{:016x}", config.seed.0));
                 Ok(Started { url, identity, ready_s: None, ..Started::default() })
             }
             Kind::Launched { launcher, running } => {
@@ -128,17 +129,21 @@ impl SideServer {
 
     /// What the side's server is called in reports.
     pub(super) fn label(&self) -> String {
-        match &self.target.launch {
-            Launch::Simulator { preset, slowdown } => {
-                #[allow(clippy::float_cmp)] // exactly the default, or not
-                let slow =
-                    if *slowdown == 1.0 { String::new() } else { format!(", × {slowdown}") };
-                format!("simulator ({preset}{slow})")
-            }
-            Launch::External => self.target.url.clone(),
-            Launch::Command { command, .. } => crate::server::redact_command(command),
-            Launch::Hooks { restart, .. } => crate::server::redact_command(restart),
+        label(&self.target)
+    }
+}
+
+/// What the server of a side is called in reports.
+pub(super) fn label(target: &Target) -> String {
+    match &target.launch {
+        Launch::Simulator { preset, slowdown } => {
+            #[allow(clippy::float_cmp)] // exactly the default, or not
+            let slow = if *slowdown == 1.0 { String::new() } else { format!(", × {slowdown}") };
+            format!("simulator ({preset}{slow})")
         }
+        Launch::External => target.url.clone(),
+        Launch::Command { command, .. } => crate::server::redact_command(command),
+        Launch::Hooks { restart, .. } => crate::server::redact_command(restart),
     }
 }
 

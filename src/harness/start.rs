@@ -1,7 +1,6 @@
 //! A start of a run: the server comes up, is checked once per side, and may fail.
 
 use super::execute::{LiveWire, MOST_FAILED_STARTS, SPARE_CONNECTIONS, Session};
-use super::round::dialect;
 use super::side::{self, Started};
 use crate::clock::Clock;
 use crate::drive::Urgency;
@@ -22,12 +21,16 @@ impl Session<'_> {
         }
         let at = clock.wall(clock.now_ns());
         let side = self.side_word(start.side);
-        self.reporter.event(&Event::StartReady {
-            side,
-            start: start.block + 1,
-            starts: self.plan.starts.iter().map(|s| s.block + 1).max().unwrap_or(1),
-            ready_s: started.ready_s,
-        })?;
+        let starts = self.plan.starts.iter().map(|s| s.block + 1).max().unwrap_or(1);
+        // Of a server that somebody else started nothing is known yet.
+        if starts > 1 || started.ready_s.is_some() {
+            self.reporter.event(&Event::StartReady {
+                side,
+                start: start.block + 1,
+                starts,
+                ready_s: started.ready_s,
+            })?;
+        }
         self.run.starts.push(StoredStart {
             side: start.side,
             block: start.block,
@@ -78,10 +81,11 @@ impl Session<'_> {
         for finding in report.findings.iter().filter(|f| f.severity != Severity::Fatal) {
             self.find(finding.clone())?;
         }
+        let dialect = self.dialect(report.api).name().to_owned();
         let stored = self.run.sides.entry(side).or_default();
         stored.url = started.url.clone();
         stored.model = report.model.clone();
-        stored.api = dialect(report.api).name().to_owned();
+        stored.api = dialect;
         stored.engine = report.engine.clone();
         stored.engine_version = report.engine_version.clone();
         stored.command = (!started.argv.is_empty()).then(|| started.argv.join(" "));
@@ -109,6 +113,20 @@ impl Session<'_> {
             && tried + 1 < MOST_FAILED_STARTS
     }
 
+    /// Whether every side has a start that was measured to its end.
+    pub(super) fn has_whole_starts(&self) -> bool {
+        let whole = |side: Side| {
+            self.run.starts.iter().any(|s| {
+                let rounds = self.run.rounds.iter();
+                let measured = rounds.filter(|r| (r.side, r.start) == (s.side, s.start)).count();
+                let plan = self.plan.starts.iter().find(|p| p.start == s.start && p.side == s.side);
+                let planned = plan.map_or(1, |plan| plan.rounds.len());
+                s.side == side && s.failure.is_none() && measured >= planned
+            })
+        };
+        self.run.sides.keys().all(|side| whole(*side))
+    }
+
     pub(super) fn note_failed_start(&mut self, starts: &[StartPlan], error: &Error) -> Result<()> {
         for start in starts {
             self.bench(start.side)?.failed_starts += 1;
@@ -133,7 +151,12 @@ impl Session<'_> {
             // A half-measured start would stand in for a whole one.
             let ordinal = start.start;
             self.run.rounds.retain(|round| round.start != ordinal || round.side != start.side);
-            let text = format!("start {} gave no figures and is left out: {error}", ordinal + 1);
+            let side = match self.side_word(start.side) {
+                "" => String::new(),
+                side => format!(" of {side}"),
+            };
+            let number = start.block + 1;
+            let text = format!("restart {number}{side} gave no figures and is left out: {error}");
             self.find(Finding::new("start_failed", Severity::Warning, text))?;
         }
         self.writer.update(&self.run)

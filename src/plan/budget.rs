@@ -6,7 +6,7 @@ use super::{Phase, Plan};
 use crate::scenario::Load;
 use crate::units;
 
-/// Fewer measured requests than this give no mean worth a verdict (STATISTICS D.8).
+/// Fewer measured requests than this give no mean worth a verdict (docs/statistics.md, section 5).
 const LEAST_REQUESTS: u32 = 30;
 /// Fewer requests at rate 1 leave the denominator of every multiple too rough.
 const LEAST_REFERENCE_REQUESTS: u32 = 10;

@@ -15,13 +15,13 @@ const ROUTES_ROUNDS: u32 = 5;
 const LONGEST_ROUND_S: f64 = 3600.0;
 /// Two months of rounds of a minute; keeps a typed digit too many from filling the memory.
 const MAX_ROUNDS: u64 = 100_000;
-/// Fewest measured requests on a real server: percentiles up to p90 need that many (STATISTICS D.1).
+/// Fewest measured requests on a real server: percentiles up to p90 need that many (docs/statistics.md, section 1).
 const LEAST_REQUESTS: u32 = 128;
-/// At concurrency 1 requests hardly differ, and each takes its whole time (D.1).
+/// At concurrency 1 requests hardly differ, and each takes its whole time (docs/statistics.md, section 1).
 const LEAST_REQUESTS_ALONE: u32 = 32;
 /// The simulator's rounds last about a second.
 const LEAST_REQUESTS_SIMULATED: u32 = 32;
-/// A p99 that gates needs this many a start (D.1).
+/// A p99 that gates needs this many a start (docs/statistics.md, section 1).
 const LEAST_REQUESTS_P99: u32 = 512;
 
 /// Plans a run of these groups.
@@ -153,7 +153,7 @@ struct Layout<'a> {
 
 impl Layout<'_> {
     /// The starts in the order they happen. Blocks go ABBA: counted from 1, odd blocks start with
-    /// base, even ones with new (STATISTICS D.1), so that a steady drift cancels.
+    /// base, even ones with new (docs/statistics.md, section 1), so that a steady drift cancels.
     fn starts(&self, design: Design) -> Vec<StartPlan> {
         let blocks = if design == Design::Routes { 1 } else { self.settings.starts.max(1) };
         let sides = |block: u32| match design {
@@ -174,7 +174,7 @@ impl Layout<'_> {
     }
 
     /// The rounds of one start: the same for both sides of a block. A start goes round all load
-    /// points before it comes back to one (STATISTICS C.2: neighbours in time are alike).
+    /// points before it comes back to one (docs/statistics.md, section 1: neighbours in time are alike).
     fn rounds(&self, block: u32) -> Vec<RoundPlan> {
         let references = if block == 0 { self.references } else { &[] };
         let mut rounds: Vec<RoundPlan> =
@@ -249,7 +249,7 @@ fn by_count(point: &LoadPoint, requests: u32) -> StopRule {
 }
 
 /// max(128, 4 C) in a closed loop (32 at concurrency 1), max(128, 10 s × rate) in an open one, and
-/// 512 where `ttft_p99` gates by name (STATISTICS D.1). The simulator's rounds last about a second.
+/// 512 where `ttft_p99` gates by name (docs/statistics.md, section 1). The simulator's rounds last about a second.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `as` saturates
 fn default_requests(point: &LoadPoint, settings: &Settings) -> u32 {
     let over_s = |rate_per_s: f64, seconds: f64| (rate_per_s * seconds).ceil() as u32;

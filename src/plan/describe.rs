@@ -55,27 +55,47 @@ impl Plan {
         lines.join("\n") + "\n"
     }
 
-    fn headline(&self) -> Vec<String> {
+    /// The plan in a few lines of at most `width` characters, before a run: how much and how long.
+    #[must_use]
+    pub fn announcement(&self, width: usize) -> String {
+        let mut lines = wrap("plan: ", &self.counts(), width.max(LEAST_WIDTH), " ");
+        lines.extend(wrap("", &self.takes(), width.max(LEAST_WIDTH), " "));
+        for given_up in &self.given_up {
+            lines.extend(wrap("for the budget: ", given_up, width.max(LEAST_WIDTH), " "));
+        }
+        lines.join("\n") + "\n"
+    }
+
+    fn counts(&self) -> String {
+        let counts = [
+            (self.points.len(), "load point"),
+            (self.references.len(), "rate-1 reference"),
+            (self.starts.len(), "start"),
+        ];
+        let told = counts.iter().filter(|(count, _)| *count > 0);
+        told.map(|(count, what)| plural(*count, what)).collect::<Vec<_>>().join(", ")
+    }
+
+    fn takes(&self) -> String {
         let estimate = self.estimate(&self.expected);
+        format!(
+            "about {}, {} prompt and {} answer tokens",
+            units::duration(estimate.seconds),
+            tokens(estimate.input_tokens),
+            tokens(estimate.output_tokens)
+        )
+    }
+
+    fn headline(&self) -> Vec<String> {
         let design = match self.design {
             Design::OneSided => "one side",
             Design::Interleaved => "two sides in pairs of starts, the first of a pair alternating",
             Design::Routes => "two routes to one server, rounds alternating",
         };
         vec![
-            format!(
-                "{}, {}, {}",
-                plural(self.points.len(), "load point"),
-                plural(self.references.len(), "rate-1 reference"),
-                plural(self.starts.len(), "start"),
-            ),
+            self.counts(),
             design.to_owned(),
-            format!(
-                "about {}, {} prompt and {} answer tokens",
-                units::duration(estimate.seconds),
-                tokens(estimate.input_tokens),
-                tokens(estimate.output_tokens)
-            ),
+            self.takes(),
             self.pauses(),
             format!("seed {}, workload {}", self.seed.0, self.workload_hash),
         ]

@@ -16,12 +16,15 @@ pub use schedule::{PlannedRequest, Schedule};
 pub use select::{Matching, select};
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::rng::Seed;
 use crate::scenario::{Load, LoadPoint, PromptSpec, digest::fnv1a_128};
+
+/// Where the hash of the caller's own prompts stands among those of files: no file has this path.
+pub const OWN_PROMPTS: &str = "";
 
 /// How the sides of a run are laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -121,7 +124,9 @@ impl Plan {
         for round in rounds {
             let point = &round.point;
             let dataset = match &point.prompt {
-                PromptSpec::Synthetic => "synthetic",
+                PromptSpec::Synthetic => {
+                    datasets.get(Path::new(OWN_PROMPTS)).map_or("synthetic", String::as_str)
+                }
                 PromptSpec::Jsonl { path } => datasets.get(path).map_or("unread", String::as_str),
             };
             // `Debug` of numbers is exact, and each part is named; a path is not part of the work.

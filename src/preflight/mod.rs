@@ -10,7 +10,7 @@ use crate::scenario::prompt::TextCalibration;
 use crate::scenario::{Load, LoadPoint};
 use crate::settings::{ApiChoice, Settings};
 use crate::telemetry;
-use crate::transport::Client;
+use crate::transport::{Client, TokenSource};
 
 mod fit;
 mod limits;
@@ -84,11 +84,12 @@ impl PreflightReport {
         };
         let prompts = if self.offers.token_prompts { "token ids" } else { "text" };
         let counts = match (self.offers.continuous_usage, self.offers.token_ids) {
-            (true, _) => "usage in every event",
-            (_, true) => "token ids in every event",
-            _ if self.offers.include_usage => "final usage",
-            _ => "events",
+            (true, _) => TokenSource::EventUsage,
+            (_, true) => TokenSource::TokenIds,
+            _ if self.offers.include_usage => TokenSource::FinalUsage,
+            _ => TokenSource::Events,
         };
+        let counts = counts.words();
         format!(
             "`{}` on {engine}: {api}, prompts of {prompts}, tokens counted by {counts}",
             self.model

@@ -57,11 +57,7 @@ impl Examination<'_> {
                 format!("this machine refused a connection ({said})"),
                 "raise the limit (`ulimit -n`)",
             ),
-            _ => fatal(
-                "probe_failed",
-                format!("{what} failed: {said}{}", status_words(failure)),
-                "see the server's log; `--no-preflight` skips these checks",
-            ),
+            kind => fatal("probe_failed", format!("{what} failed: {said}"), mend(kind)),
         }
     }
 
@@ -109,18 +105,38 @@ fn quota(failure: &Failure) -> Finding {
         None => String::new(),
     };
     let text = format!(
-        "the server limits requests (429: {}{wait}): that is a policy, not its speed",
+        "the server limits requests ({}{wait}): that is a policy, not its speed",
         failure.message
     );
     Finding::new("quota", Severity::Fatal, text)
         .with_mend("raise the quota of this key, or measure the server behind the gateway")
 }
 
-fn status_words(failure: &Failure) -> &'static str {
-    match failure.kind {
-        FailureKind::NotFound => " (404: is the base URL right, with its prefix?)",
-        FailureKind::NotAStream => " (no stream of events: does a gateway answer in its place?)",
-        FailureKind::Empty => " (status 200 and no token)",
-        _ => "",
+/// What to do about a failed probe.
+fn mend(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::NotFound => "is the base URL right, with its prefix?",
+        FailureKind::NotAStream | FailureKind::InvalidEvent | FailureKind::Oversized => {
+            "does a gateway or another service answer in the server's place? check the base URL"
+        }
+        FailureKind::BadRequest => {
+            "the server refuses what every run sends: try `--api chat` or `--api completions`, and take \
+             fields that it does not know out of the extra body"
+        }
+        FailureKind::Unavailable => "it is busy or still loading: wait, or free its queue",
+        FailureKind::ServerError => {
+            "the server or its gateway is at fault: look at its log, and at that of the gateway's upstream"
+        }
+        FailureKind::Reset | FailureKind::StaleConnection | FailureKind::Truncated => {
+            "the server or a proxy broke the connection off: has the process died? does `http://` meet a \
+             port that speaks TLS?"
+        }
+        FailureKind::Empty => {
+            "it accepts requests and generates nothing: does the prompt fit its context? look at its log"
+        }
+        FailureKind::ErrorInStream | FailureKind::Incomplete => {
+            "its engine fails while it generates: look at the server's log"
+        }
+        _ => "see the server's log; `--no-preflight` skips these checks",
     }
 }

@@ -45,7 +45,7 @@ pub struct Bucket {
 
 impl GapHistogram {
     /// Relative width of a bucket: no value read from a histogram is surer than this, and a
-    /// standard error should not be taken as smaller (STATISTICS, the verdict contract).
+    /// standard error should not be taken as smaller (docs/statistics.md, section 2).
     pub const RESOLUTION: f64 = 1e-4;
 
     /// An empty histogram.

@@ -187,6 +187,16 @@ pub struct StoredRound {
     /// Samples over the round (queue, KV use, …): canonical name → (ns, value), at most 600 each.
     #[serde(default, serialize_with = "finite::series")]
     pub series: BTreeMap<String, Vec<(u64, f64)>>,
+    /// What an imported tool says of the whole round, by measure: `ttft_mean`, `tpot_p99`,
+    /// `output_throughput`; `ttft_std`, and the counts `completed`, `failed`, `input_tokens` and
+    /// `output_tokens`. Latencies in ms. Summaries read it where the requests cannot tell; empty
+    /// for our own rounds, whose requests tell all.
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        serialize_with = "finite::values"
+    )]
+    pub reported: BTreeMap<String, f64>,
     /// Mean ITL of the measured requests by token position, from 1, in ms; at most 128 places.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub itl_by_position_ms: Vec<(u64, f64)>,

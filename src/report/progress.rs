@@ -176,10 +176,16 @@ impl Terminal {
             Severity::Warning => Tone::Warn,
             Severity::Invalid | Severity::Fatal => Tone::Bad,
         };
-        let severity = self.color.paint(tone, super::view::severity_label(finding.severity));
-        self.line(&format!("{severity}: {}", terminal::plain(&finding.text)))?;
+        let label = super::view::severity_label(finding.severity);
+        // Wrapped before it is painted: escapes have no width.
+        let text = format!("{label}: {}", terminal::plain(&finding.text));
+        let text = terminal::wrapped(&text, terminal::width(), 2);
+        self.line(&text.replacen(label, &self.color.paint(tone, label), 1))?;
         match &finding.mend {
-            Some(mend) => self.line(&format!("  hint: {}", terminal::plain(mend))),
+            Some(mend) => {
+                let mend = terminal::wrapped(&terminal::plain(mend), terminal::width() - 8, 8);
+                self.line(&format!("  hint: {mend}"))
+            }
             None => Ok(()),
         }
     }
@@ -207,7 +213,7 @@ fn bar(stream: Stream) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(0), target);
     // The template is ours; where it did not parse, the default serves.
     let style =
-        ProgressStyle::with_template("{bar:24} round {pos} of {len}  {elapsed}  {wide_msg}");
+        ProgressStyle::with_template("{bar:12} round {pos} of {len}  {elapsed}  {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
 }
@@ -239,7 +245,10 @@ impl Reporter for Terminal {
             Event::RoundEnded { point, side, summary, status } => {
                 self.ended(side, &terminal::point_line(point, summary), status)
             }
-            Event::Note { text } => self.line(&terminal::plain(text)),
+            Event::Note { text } => {
+                let text = terminal::plain(text);
+                self.line(&terminal::wrapped(&text, terminal::width(), 2))
+            }
             Event::Warning { text } => {
                 let word = self.color.paint(Tone::Warn, "warning");
                 self.line(&format!("{word}: {}", terminal::plain(text)))
@@ -264,9 +273,6 @@ mod tests {
         silent.event(&Event::Warning { text: "x" }).unwrap();
         let summary = Summary { request_throughput: Some(43.9), ..Summary::default() };
         let line = terminal::point_line("chat/short/c64", &summary);
-        assert_eq!(
-            line,
-            "chat/short/c64              43.9 req/s   TTFT p50 – p99 – ms   TPOT – ms   no errors"
-        );
+        assert_eq!(line, "chat/short/c64         43.9 req/s  TTFT p50 – p99 –  TPOT – ms");
     }
 }

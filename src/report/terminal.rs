@@ -350,17 +350,17 @@ fn finding_lines(text: &mut String, finding: &FindingView, width: usize, color: 
     }
 }
 
-/// One line for a load point that has just ended.
+/// One line for a load point that has just ended: 80 cells with a side's name and no failures.
 #[must_use]
 pub fn point_line(id: &str, summary: &crate::summary::Summary) -> String {
     let get = |measure| summary.get(measure);
     let failed = match summary.failed {
-        0 => String::from("no errors"),
-        n => format!("{} failed", units::count(n)),
+        0 => String::new(),
+        n => format!("  {} failed", units::count(n)),
     };
     format!(
-        "{:<24} {:>7} req/s   TTFT p50 {} p99 {} ms   TPOT {} ms   {failed}",
-        fit(&plain(id), 24),
+        "{:<21}{:>6} req/s  TTFT p50 {} p99 {}  TPOT {} ms{failed}",
+        fit(&plain(id), 20),
         units::optional(get(Measure::QPS)),
         units::optional(get(Measure::TTFT_P50)),
         units::optional(get(Measure::TTFT_P99)),
@@ -408,7 +408,7 @@ fn right(text: &str, width: usize) -> String {
 }
 
 /// Breaks a text at spaces; lines after the first are indented.
-fn wrapped(text: &str, width: usize, indent: usize) -> String {
+pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut result = String::new();
     let mut used = 0;
     // Not at a space that binds a number to its unit; what is printed is a plain one.

@@ -1,7 +1,7 @@
 //! The embedded server: a continuous-batching scheduler with known truth.
 //!
 //! [`Engine`] is a pure state machine in virtual time; [`virtual_run`] plays loads against it without waiting,
-//! [`SimServer`] plays it in real time over HTTP. It shares no reading of the protocol with the client's side.
+//! [`SimServer`] plays it in real time over HTTP, [`Metronome`] only beats. It shares no reading of the protocol with the client's side.
 
 pub mod config;
 pub mod engine;
@@ -9,6 +9,7 @@ mod exposition;
 pub mod fault;
 mod http;
 mod link;
+mod metronome;
 pub mod noise;
 mod player;
 mod prefix_cache;
@@ -27,6 +28,7 @@ pub use config::{Offer, SimConfig};
 pub use engine::{Engine, EngineEvent, EventKind, Gauges, RequestId, RequestSpec};
 pub use fault::{FaultKind, FaultSpec};
 pub use http::SimServer;
+pub use metronome::{Beats, Metronome, MetronomeConfig};
 pub use noise::{Noise, start_seed};
 pub use preset::Preset;
 pub use profile::{Costs, FrontEnd, Limits, Prefill, Profile};

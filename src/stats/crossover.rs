@@ -77,7 +77,7 @@ pub fn excess(latency: &[f64], throughput: &[f64]) -> Option<Vec<f64>> {
 }
 
 /// The load at which `excess` first rises through zero after its lowest point, linear in ln load,
-/// and the point below it. `None` where it never does (STATISTICS D.11).
+/// and the point below it. `None` where it never does (docs/statistics.md, section 8).
 #[must_use]
 pub fn crossing(load: &[f64], excess: &[f64]) -> Option<(f64, usize)> {
     let lowest = first_lowest(excess)?;

@@ -29,7 +29,7 @@ pub struct Plan {
 impl Plan {
     /// The chance that `blocks` blocks find the change: significant by a paired t at
     /// alpha / cells (what Holm asks of the smallest p-value), and at least the floor. The mean is
-    /// normal, the variance chi-squared and independent of it (STATISTICS D.9).
+    /// normal, the variance chi-squared and independent of it (docs/statistics.md, section 6).
     #[must_use]
     pub fn power(&self, blocks: u32) -> f64 {
         if blocks < 2 || self.sd.is_nan() {

@@ -20,7 +20,7 @@ pub struct PooledQuantile {
 ///
 /// The requests of one start are correlated, so the order-statistic interval alone covers too
 /// little; with few requests the spread between starts alone misses the tail. Their hull covers
-/// 93–99 % from 128 requests a start on (STATISTICS C.9). `None` of fewer than two starts, an empty
+/// 93–99 % from 128 requests a start on (docs/statistics.md, section 9). `None` of fewer than two starts, an empty
 /// one, or values not above zero.
 #[must_use]
 pub fn pooled_quantile(starts: &[&[f64]], q: f64, confidence: f64) -> Option<PooledQuantile> {

@@ -5,7 +5,7 @@ use super::distribution::{t_sf, t_two_sided, t_upper};
 use super::moments::{mean, sd, variance};
 use super::quantile::sorted;
 
-/// Below this a standard error is rounding, not spread (D.4).
+/// Below this a standard error is rounding, not spread (docs/statistics.md, section 3).
 pub const NO_VARIATION: f64 = 1e-12;
 
 /// An estimated mean (or difference of means) with its error, in the unit of the values.
@@ -59,7 +59,7 @@ impl Estimate {
 }
 
 /// How many values to cut at each end: floor(n / 15). Disturbed starts cost the plain t its power
-/// from about 15 starts on, where one cut per side costs clean data little (STATISTICS C.5).
+/// from about 15 starts on, where one cut per side costs clean data little (docs/statistics.md, section 9).
 #[must_use]
 pub fn default_trim(n: usize) -> usize {
     n / 15

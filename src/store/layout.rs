@@ -9,7 +9,9 @@
 //!     <group>/<scenario>/<load-point>/requests.jsonl  one line a request
 //!     <group>/<scenario>/<load-point>/itl.hist        two lines a round: ITL and ICL
 //!   baselines/<name>.json                             the runs it points at, and its history
+//!   calibrations/<model and engine>.json              how noisy a server is, by day
 //!   report/                                           rebuilt from runs at any time
+//!   selftest.json                                     what this machine measures truly, the latest
 //!   .lock                                             held while a baseline or the list of runs changes
 //! ```
 //!
@@ -110,6 +112,24 @@ impl Layout {
     #[must_use]
     pub fn report(&self) -> PathBuf {
         self.root.join("report")
+    }
+
+    /// The latest self-test of this machine.
+    #[must_use]
+    pub fn selftest(&self) -> PathBuf {
+        self.root.join("selftest.json")
+    }
+
+    /// Where calibrations lie.
+    #[must_use]
+    pub fn calibrations(&self) -> PathBuf {
+        self.root.join("calibrations")
+    }
+
+    /// The calibrations of a server, by the name of its model and engine.
+    #[must_use]
+    pub fn calibration(&self, key: &str) -> PathBuf {
+        self.calibrations().join(format!("{}.json", safe_name(key)))
     }
 
     pub(super) fn lock(&self) -> PathBuf {

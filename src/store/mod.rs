@@ -2,6 +2,7 @@
 
 pub mod baseline;
 mod bundle;
+pub mod calibrations;
 pub mod files;
 pub mod layout;
 pub mod rounds;

@@ -59,6 +59,17 @@ impl Store {
         Ok(writer)
     }
 
+    /// Takes up a run that was begun and not ended: its folder is written to again.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
+    pub fn resume_run(&self, run: &StoredRun) -> Result<RunWriter> {
+        layout::check_id(&run.id)?;
+        let writer = RunWriter { store: self.clone(), run_id: run.id.clone() };
+        writer.update(run)?;
+        Ok(writer)
+    }
+
     /// Makes a folder for a run under this id or one with a suffix, and tells which.
     pub(super) fn claim_run(&self, wanted: &str) -> Result<String> {
         files::make_folder(&self.layout.runs())?;
@@ -119,7 +130,15 @@ impl Store {
     /// # Errors
     /// Where the folder cannot be read.
     pub fn latest_with_workload(&self, workload_hash: &str) -> Result<Option<StoredRun>> {
-        for id in self.run_ids()? {
+        self.latest_but(workload_hash, "")
+    }
+
+    /// The newest complete run of the same workload that is not `run_id` itself.
+    ///
+    /// # Errors
+    /// Where the folder cannot be read.
+    pub fn latest_but(&self, workload_hash: &str, run_id: &str) -> Result<Option<StoredRun>> {
+        for id in self.run_ids()?.into_iter().filter(|id| id != run_id) {
             // One that cannot be read is no advice; `runs` tells of it.
             if let Ok(run) = self.load_run(&id)
                 && run.workload_hash == workload_hash

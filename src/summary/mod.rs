@@ -2,12 +2,16 @@
 
 pub mod goodput;
 pub mod health;
+pub mod limit;
 pub mod measured;
 pub mod multiple;
 pub mod quantile;
+mod reported;
 pub mod samples;
 pub mod series;
+pub mod server_word;
 pub mod steady;
+pub mod tokens;
 
 use std::collections::BTreeMap;
 
@@ -18,7 +22,7 @@ use crate::plan::Side;
 use crate::record::request::Part;
 use crate::record::{GapHistogram, Outcome, RequestRecord, StoredRound};
 use crate::scenario::Slo;
-use crate::transport::FailureKind;
+use crate::transport::{FailureKind, TokenSource};
 use crate::units::ns_to_s;
 
 pub use health::Window;
@@ -90,6 +94,9 @@ pub struct Summary {
     pub duration_s: f64,
     /// Measured requests whose TPOT is undefined.
     pub tpot_undefined: u64,
+    /// Measured requests that completed, by who counted their tokens.
+    #[serde(default)]
+    pub token_sources: BTreeMap<TokenSource, u64>,
 }
 
 impl Summary {
@@ -117,7 +124,7 @@ impl Summary {
 
 /// The metrics of rounds of one load point, pooled.
 ///
-/// Latencies are of the measured requests that completed (STATISTICS, D.2 and D.3); rates are what
+/// Latencies are of the measured requests that completed (docs/statistics.md, section 1); rates are what
 /// happened inside the windows over their length, by any request, so that ramp and drain count
 /// nowhere.
 #[must_use]
@@ -126,27 +133,30 @@ pub fn summarise(rounds: &[RoundInput<'_>], slo: Option<Slo>) -> Summary {
     let mut rates = Rates::default();
     for input in rounds {
         count_requests(&mut summary, input.records);
-        rates.add(input, slo.as_ref());
+        if input.round.reported.is_empty() {
+            rates.add(input, slo.as_ref());
+        } else {
+            rates.add_reported(input);
+        }
     }
+    reported::fill(&mut summary, rounds);
     summary.duration_s = rates.length_s;
-    if rates.length_s > 0.0 {
-        let per_second = |sum: f64| Some(sum / rates.length_s);
-        summary.request_throughput = per_second(rates.completions);
-        summary.output_throughput = per_second(rates.output_tokens);
-        summary.total_token_throughput = per_second(rates.output_tokens + rates.input_tokens);
-        summary.goodput = slo.and_then(|_| per_second(rates.good));
-        summary.concurrency_mean = per_second(rates.in_flight_s);
-    }
+    let per_second = |sum: f64| Some(sum / rates.length_s).filter(|rate| rate.is_finite());
+    summary.request_throughput = per_second(rates.completions);
+    summary.output_throughput = per_second(rates.output_tokens);
+    summary.total_token_throughput = per_second(rates.tokens);
+    summary.goodput = per_second(rates.good);
+    summary.concurrency_mean = per_second(rates.in_flight_s);
     summary
 }
 
-/// Sums over the windows of several rounds.
+/// Sums over the windows of several rounds; not a number where one of the rounds cannot tell.
 #[derive(Debug, Default)]
 struct Rates {
     length_s: f64,
     completions: f64,
     good: f64,
-    input_tokens: f64,
+    tokens: f64,
     output_tokens: f64,
     in_flight_s: f64,
 }
@@ -155,18 +165,41 @@ impl Rates {
     fn add(&mut self, input: &RoundInput<'_>, slo: Option<&Slo>) {
         let window = Window::of(input.round);
         self.length_s += ns_to_s(window.length_ns());
+        if slo.is_none() {
+            self.good = f64::NAN;
+        }
         for record in input.records {
-            self.output_tokens += f64::from(record.window_tokens);
+            // What a failed request had brought is of no use to its sender. One that we cancelled after
+            // the window was served as well as any other inside it.
+            if record.outcome != Outcome::Failed {
+                self.output_tokens += f64::from(record.window_tokens);
+                self.tokens += f64::from(record.window_tokens);
+            }
             self.in_flight_s += ns_to_s(window.in_flight_ns(record));
             if record.outcome != Outcome::Completed || !window.ended_inside(record) {
                 continue;
             }
             self.completions += 1.0;
-            self.input_tokens += f64::from(input_tokens(record));
+            self.tokens += f64::from(input_tokens(record));
             if slo.is_some_and(|slo| goodput::meets(record, slo)) {
                 self.good += 1.0;
             }
         }
+    }
+
+    /// A round of another tool: its rates are its own word, by its own definition.
+    fn add_reported(&mut self, input: &RoundInput<'_>) {
+        let window = Window::of(input.round);
+        let length_s = ns_to_s(window.length_ns());
+        let sum = |metric: Metric| {
+            input.round.reported.get(metric.name()).map_or(f64::NAN, |rate| rate * length_s)
+        };
+        self.length_s += length_s;
+        self.completions += sum(Metric::RequestThroughput);
+        self.output_tokens += sum(Metric::OutputThroughput);
+        self.tokens += sum(Metric::TotalTokenThroughput);
+        self.good += sum(Metric::Goodput);
+        self.in_flight_s += reported::in_flight_s(input);
     }
 }
 
@@ -182,6 +215,9 @@ fn count_requests(summary: &mut Summary, records: &[RequestRecord]) {
                 summary.input_tokens += u64::from(input_tokens(record));
                 summary.output_tokens += u64::from(record.output_tokens.unwrap_or(0));
                 summary.tpot_undefined += u64::from(record.tpot_ms().is_none());
+                if let Some(source) = record.token_source {
+                    *summary.token_sources.entry(source).or_default() += 1;
+                }
             }
             Outcome::Failed => {
                 summary.failed += 1;

@@ -6,7 +6,7 @@ use crate::record::{Finding, Severity};
 
 /// The fewest samples of a statistic.
 ///
-/// p99: 100, or it is little but the maximum (STATISTICS, the verdict contract); means: 30 (D.8);
+/// p99: 100, or it is little but the maximum (docs/statistics.md, section 2); means: 30 (docs/statistics.md, section 5);
 /// p90 and p95: 30 and 60, so that three samples lie above them; median: 10. The reference's 60
 /// requests carry all but its p99.
 #[must_use]
@@ -34,9 +34,15 @@ pub fn too_few(metric: Metric, statistic: Statistic, count: u64) -> Option<Strin
 #[must_use]
 pub fn finding(summary: &Summary, point: &str) -> Option<Finding> {
     let count = summary.distributions.get(&Metric::Ttft).map_or(0, |ttft| ttft.count);
+    of_count(count).map(|finding| finding.at(point))
+}
+
+/// As [`finding`], of so many requests.
+#[must_use]
+pub fn of_count(count: u64) -> Option<Finding> {
     let mut by_need = Statistic::ALL;
     by_need.sort_by_key(|statistic| needed(*statistic));
     let text = by_need.into_iter().find_map(|s| too_few(Metric::Ttft, s, count))?;
     let mend = format!("measure more: `--num-prompts {}`", needed(Statistic::P99));
-    Some(Finding::new("too_few_samples", Severity::Note, text).with_mend(mend).at(point))
+    Some(Finding::new("too_few_samples", Severity::Note, text).with_mend(mend))
 }

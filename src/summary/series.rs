@@ -70,6 +70,11 @@ impl Series {
         let Some(origin_ns) = records.iter().filter_map(|record| record.sent_ns).min() else {
             return Self::default();
         };
+        // No client sends two requests in the same nanosecond: an imported file without send times
+        // has them all at 0, and nothing is known over time.
+        if records.len() > 1 && records.iter().all(|record| record.sent_ns == Some(origin_ns)) {
+            return Self::default();
+        }
         let ends = records.iter().filter_map(ended_ns);
         let end_ns = ends.max().unwrap_or(origin_ns).max(window.close_ns);
         let grid = Grid { origin_ns, bin_ns: bin_ns(end_ns.saturating_sub(origin_ns)), end_ns };

@@ -8,7 +8,9 @@ use nix::errno::Errno;
 use reqwest::StatusCode;
 
 use super::FailureKind;
+use super::answer::WireError;
 use super::connections::Connections;
+use super::lines::LineError;
 
 /// The deepest chain of causes looked at: deeper ones are loops or noise.
 const MAX_CAUSES: usize = 16;
@@ -28,7 +30,7 @@ pub(super) enum Stage {
 
 /// The kind of a transport error, and what was said.
 pub(super) fn transport(
-    error: &reqwest::Error,
+    error: &WireError,
     stage: Stage,
     connections: &Connections,
 ) -> (FailureKind, String) {
@@ -51,14 +53,23 @@ struct Clues {
 }
 
 impl Clues {
-    fn of(error: &reqwest::Error, connections: &Connections) -> Self {
-        let mut clues = Self {
-            connecting: error.is_connect(),
-            timed_out: error.is_timeout(),
-            dns: error.is_dns(),
-            ..Self::default()
+    fn of(error: &WireError, connections: &Connections) -> Self {
+        let mut clues = match error {
+            WireError::Reqwest(error) => Self {
+                connecting: error.is_connect(),
+                timed_out: error.is_timeout(),
+                dns: error.is_dns(),
+                ..Self::default()
+            },
+            WireError::Line(error) => Self {
+                connecting: error.is_connect(),
+                timed_out: matches!(error, LineError::ConnectTimeout(_)),
+                dns: matches!(error, LineError::Dns(_)),
+                reused: matches!(error, LineError::Http { reused: true, .. }),
+                ..Self::default()
+            },
         };
-        for cause in causes(error) {
+        for cause in causes(error.as_error()) {
             if let Some(io) = cause.downcast_ref::<io::Error>() {
                 clues.io = clues.io.or(Some(io.kind()));
                 clues.errno = clues.errno.or(io.raw_os_error());
@@ -142,10 +153,15 @@ fn causes<'a>(
 
 /// The causes in words, without repeats, outermost first. The wrappers of reqwest and hyper-util
 /// name only the URL and their own layer, and are left out where anything lies below them.
-fn describe(error: &reqwest::Error) -> String {
+fn describe(error: &WireError) -> String {
     let mut parts: Vec<String> = Vec::new();
-    for cause in causes(error) {
-        if cause.is::<reqwest::Error>() || cause.is::<hyper_util::client::legacy::Error>() {
+    for cause in causes(error.as_error()) {
+        let wraps = matches!(
+            cause.downcast_ref::<LineError>(),
+            Some(LineError::Connect(_) | LineError::Http { .. })
+        );
+        if wraps || cause.is::<reqwest::Error>() || cause.is::<hyper_util::client::legacy::Error>()
+        {
             continue;
         }
         let text = cause.to_string();
@@ -153,7 +169,7 @@ fn describe(error: &reqwest::Error) -> String {
             parts.push(text);
         }
     }
-    let text = if parts.is_empty() { error.to_string() } else { parts.join(": ") };
+    let text = if parts.is_empty() { error.as_error().to_string() } else { parts.join(": ") };
     if error.is_connect() { format!("could not connect: {text}") } else { text }
 }
 

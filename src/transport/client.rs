@@ -13,10 +13,12 @@ use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
+use super::answer::{Way, WireError};
 use super::classify::{self, Stage};
 use super::connections::Connections;
 use super::evidence::{Evidence, Redactor};
 use super::exchange::{self, Outgoing};
+use super::lines::Lines;
 use super::{BaseUrl, Failure, FailureKind};
 use crate::api::{Dialect, error_text};
 use crate::clock::Clock;
@@ -106,6 +108,8 @@ pub struct Client(Arc<Inner>);
 
 struct Inner {
     http: reqwest::Client,
+    /// The way of the streamed requests.
+    way: Way,
     base_url: BaseUrl,
     timeouts: Timeouts,
     connections: Connections,
@@ -126,6 +130,7 @@ impl Client {
     /// the feature `tls` or without any authority to trust.
     pub fn new(settings: ClientSettings) -> Result<Self> {
         let connections = Connections::new();
+        let headers = header_map(&settings)?;
         let builder = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
@@ -133,16 +138,21 @@ impl Client {
             .referer(false)
             .http1_only()
             .tcp_nodelay(true)
-            .user_agent(concat!("inferometer/", env!("CARGO_PKG_VERSION")))
-            .default_headers(header_map(&settings)?)
+            .user_agent(super::USER_AGENT_NAME)
+            .default_headers(headers.clone())
             .connect_timeout(settings.timeouts.connect)
             .pool_max_idle_per_host(settings.pool)
             .connector_layer(connections.clone());
         let http = super::tls::configure(builder, &settings)?
             .build()
             .map_err(|e| super::tls::build_error(e, &settings))?;
+        let way = match Lines::new(&settings, headers) {
+            Some(lines) => Way::Lines(Arc::new(lines)),
+            None => Way::Reqwest(http.clone(), connections.clone()),
+        };
         Ok(Self(Arc::new(Inner {
             http,
+            way,
             redactor: Redactor::new(settings.api_key.as_ref(), &settings.headers),
             base_url: settings.base_url,
             timeouts: settings.timeouts,
@@ -173,7 +183,7 @@ impl Client {
         due_ns: Option<u64>,
     ) -> Exchange {
         let outgoing = Outgoing {
-            http: &self.0.http,
+            way: &self.0.way,
             url: self.0.base_url.api(dialect.path()),
             body,
             timeouts: self.0.timeouts,
@@ -181,6 +191,16 @@ impl Client {
             redactor: &self.0.redactor,
         };
         exchange::run(outgoing, clock, dialect, due_ns).await
+    }
+
+    /// Opens connections ahead, so that connecting is no part of what is measured: until `wanted`
+    /// stand idle, within the pool. How many do; 0 over `https`, where each request opens its own.
+    /// Failures are left to the requests, which meet the same and keep the evidence.
+    pub async fn open(&self, wanted: usize) -> usize {
+        match &self.0.way {
+            Way::Lines(lines) => Lines::open(lines, wanted).await,
+            Way::Reqwest(..) => 0,
+        }
     }
 
     /// Gets a plain answer.
@@ -232,7 +252,7 @@ impl Client {
     }
 
     async fn plain(&self, request: reqwest::RequestBuilder) -> Result<Reply, Failure> {
-        let reading = Box::pin(self.read_plain(request));
+        let reading = Box::pin(self.read_fresh(request));
         match tokio::time::timeout(PLAIN_LIMIT, reading).await {
             Ok(reply) => reply,
             Err(_) => Err(self.failure(
@@ -242,9 +262,22 @@ impl Client {
         }
     }
 
+    /// A plain question whose connection the server had closed is asked once more: nothing is measured
+    /// here, and servers close idle connections after seconds.
+    async fn read_fresh(&self, request: reqwest::RequestBuilder) -> Result<Reply, Failure> {
+        let again = request.try_clone();
+        match (self.read_plain(request).await, again) {
+            (Err(failure), Some(again)) if failure.kind == FailureKind::StaleConnection => {
+                self.read_plain(again).await
+            }
+            (reply, _) => reply,
+        }
+    }
+
     async fn read_plain(&self, request: reqwest::RequestBuilder) -> Result<Reply, Failure> {
         let failed = |error: reqwest::Error, stage| {
-            let (kind, message) = classify::transport(&error, stage, &self.0.connections);
+            let (kind, message) =
+                classify::transport(&WireError::Reqwest(error), stage, &self.0.connections);
             self.failure(kind, &message)
         };
         let clock = Clock::start();
@@ -285,9 +318,35 @@ impl Client {
 pub(super) fn refusal_text(status: reqwest::StatusCode, body: &[u8]) -> String {
     let said = match serde_json::from_slice::<Value>(body) {
         Ok(value) => error_text(&value),
-        Err(_) => Some(String::from_utf8_lossy(body).trim().to_owned()).filter(|s| !s.is_empty()),
+        Err(_) => Some(plain_words(&String::from_utf8_lossy(body))).filter(|s| !s.is_empty()),
     };
     said.map_or_else(|| status.to_string(), |said| format!("{status}: {said}"))
+}
+
+/// A page's words on one line, its tags left out: gateways answer with HTML.
+fn plain_words(page: &str) -> String {
+    let is_page = page.trim_start().get(..1) == Some("<");
+    let mut words = String::new();
+    let mut inside_tag = false;
+    for letter in page.chars() {
+        match letter {
+            '<' if is_page => inside_tag = true,
+            '>' if is_page && inside_tag => {
+                inside_tag = false;
+                words.push(' ');
+            }
+            _ if inside_tag => {}
+            _ => words.push(letter),
+        }
+    }
+    let mut said: Vec<&str> = Vec::new();
+    for line in words.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        // A page's title is mostly its heading too.
+        if said.last() != Some(&line) {
+            said.push(line);
+        }
+    }
+    said.join(" ")
 }
 
 fn header_map(settings: &ClientSettings) -> Result<HeaderMap> {

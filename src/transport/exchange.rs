@@ -11,10 +11,11 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, LOCATION};
 use serde::{Deserialize, Serialize};
 use tokio::time::Sleep;
 
+use super::answer::{Answer, Way};
 use super::classify;
 use super::client::refusal_text;
 use super::connections::Connections;
@@ -37,7 +38,7 @@ const REFUSAL_LIMIT: Duration = Duration::from_secs(10);
 const TRAILER_LIMIT: Duration = Duration::from_millis(100);
 
 /// Which source counted a request's output tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenSource {
     /// Token ids in the events.
@@ -48,6 +49,19 @@ pub enum TokenSource {
     FinalUsage,
     /// One token an event: a last resort, said aloud.
     Events,
+}
+
+impl TokenSource {
+    /// What people call it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::TokenIds => "token ids in every event",
+            Self::EventUsage => "usage in every event",
+            Self::FinalUsage => "final usage",
+            Self::Events => "events",
+        }
+    }
 }
 
 /// Everything seen of one request.
@@ -73,7 +87,7 @@ pub struct Exchange {
 
 /// A request about to be sent, and what surrounds it.
 pub(super) struct Outgoing<'a> {
-    pub(super) http: &'a reqwest::Client,
+    pub(super) way: &'a Way,
     pub(super) url: String,
     pub(super) body: Bytes,
     pub(super) timeouts: Timeouts,
@@ -96,23 +110,15 @@ pub(super) async fn run(
 
 async fn send_and_read(outgoing: &Outgoing<'_>, reading: &mut Reading<'_>) -> Result<(), Fault> {
     let clock = reading.clock;
-    let request = outgoing
-        .http
-        .post(&outgoing.url)
-        .header(CONTENT_TYPE, "application/json")
-        .header(ACCEPT, "text/event-stream")
-        .body(outgoing.body.clone())
-        .build()
-        .map_err(|e| Fault::new(FailureKind::Connect, e.to_string()))?;
     reading.sent(clock.now_ns());
     let mut timer = pin!(tokio::time::sleep_until(clock.instant(reading.limits.next().at_ns)));
 
-    let answer = outgoing.http.execute(request);
+    let answer = outgoing.way.post(&outgoing.url, outgoing.body.clone());
     let answer = within(&clock, &mut timer, &reading.limits, answer).await?;
     let headers_ns = clock.now_ns();
     let mut response = answer.map_err(|e| reading.head_fault(&e, headers_ns))?;
     reading.headed(&response, headers_ns);
-    if response.status() != reqwest::StatusCode::OK {
+    if response.status != reqwest::StatusCode::OK {
         return Err(refused(reading, response).await);
     }
     refuse_other_types(reading, &mut response).await?;
@@ -167,9 +173,9 @@ async fn within<T>(
 }
 
 /// A status other than 200: the body says why.
-async fn refused(reading: &mut Reading<'_>, mut response: reqwest::Response) -> Fault {
-    let status = response.status();
-    let location = text_header(response.headers(), &LOCATION);
+async fn refused(reading: &mut Reading<'_>, mut response: Answer) -> Fault {
+    let status = response.status;
+    let location = text_header(&response.headers, &LOCATION);
     let body = read_bounded(reading, &mut response).await;
     let mut message = refusal_text(status, &body);
     if let Some(location) = location {
@@ -179,11 +185,8 @@ async fn refused(reading: &mut Reading<'_>, mut response: reqwest::Response) -> 
 }
 
 /// Status 200 with a type that cannot be a stream: a gateway's page, or an answer in one piece.
-async fn refuse_other_types(
-    reading: &mut Reading<'_>,
-    response: &mut reqwest::Response,
-) -> Result<(), Fault> {
-    let kind = text_header(response.headers(), &CONTENT_TYPE).unwrap_or_default();
+async fn refuse_other_types(reading: &mut Reading<'_>, response: &mut Answer) -> Result<(), Fault> {
+    let kind = text_header(&response.headers, &CONTENT_TYPE).unwrap_or_default();
     let kind = kind.to_ascii_lowercase();
     if !kind.starts_with("text/html") && !kind.starts_with("application/json") {
         return Ok(());
@@ -198,7 +201,7 @@ async fn refuse_other_types(
 }
 
 /// As much of a body as the bounds of a refusal let in.
-async fn read_bounded(reading: &mut Reading<'_>, response: &mut reqwest::Response) -> Vec<u8> {
+async fn read_bounded(reading: &mut Reading<'_>, response: &mut Answer) -> Vec<u8> {
     let mut body = Vec::new();
     let clock = reading.clock;
     let read = async {

@@ -60,6 +60,8 @@ pub enum FailureKind {
     TotalTimeout,
     /// We stopped it.
     Cancelled,
+    /// Another tool's words that name none of these causes.
+    Unclassified,
 }
 
 /// One failure with its evidence.

@@ -1,5 +1,6 @@
 //! The wire: bytes to stamped events.
 
+mod answer;
 mod classify;
 pub mod client;
 mod connections;
@@ -7,6 +8,8 @@ mod evidence;
 mod exchange;
 pub mod failure;
 mod limits;
+mod line;
+mod lines;
 mod reading;
 pub mod sse;
 mod tally;
@@ -19,3 +22,6 @@ pub use exchange::{Exchange, TokenSource};
 pub use failure::{Failure, FailureKind};
 pub use timeline::{TokenEvent, TokenTimeline};
 pub use url::BaseUrl;
+
+/// How the client names itself to servers.
+const USER_AGENT_NAME: &str = concat!("inferometer/", env!("CARGO_PKG_VERSION"));

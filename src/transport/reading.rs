@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use reqwest::header::RETRY_AFTER;
 
+use super::answer::{Answer, WireError};
 use super::classify::{self, Stage};
 use super::connections::Connections;
 use super::evidence::{Evidence, Redactor};
@@ -96,12 +97,12 @@ impl<'a> Reading<'a> {
 
     /// The head is there. Where its connection was made for this request, the request was sent
     /// when that stood.
-    pub(super) fn headed(&mut self, response: &reqwest::Response, at_ns: u64) {
+    pub(super) fn headed(&mut self, answer: &Answer, at_ns: u64) {
         self.timeline.headers_ns = Some(at_ns);
-        self.status = Some(response.status().as_u16());
+        self.status = Some(answer.status.as_u16());
         self.retry_after =
-            text_header(response.headers(), &RETRY_AFTER).map(|v| self.redactor.message(&v));
-        let Some(carrier) = self.connections.answered(response.extensions()) else { return };
+            text_header(&answer.headers, &RETRY_AFTER).map(|v| self.redactor.message(&v));
+        let Some(carrier) = answer.carrier else { return };
         self.timeline.connection_reused = Some(carrier.earlier_answers > 0);
         let connected_ns = self.clock.at_ns(carrier.connected).min(at_ns);
         let sent_ns = self.limits.sent_ns;
@@ -132,17 +133,17 @@ impl<'a> Reading<'a> {
     }
 
     /// The fault of a request that got no head by `at_ns`.
-    pub(super) fn head_fault(&self, error: &reqwest::Error, at_ns: u64) -> Fault {
+    pub(super) fn head_fault(&self, error: &WireError, at_ns: u64) -> Fault {
         let waited = Duration::from_nanos(at_ns.saturating_sub(self.limits.sent_ns));
         self.fault(error, Stage::Head { waited })
     }
 
     /// The fault of a body that broke off.
-    pub(super) fn body_fault(&self, error: &reqwest::Error) -> Fault {
+    pub(super) fn body_fault(&self, error: &WireError) -> Fault {
         self.fault(error, Stage::Body)
     }
 
-    fn fault(&self, error: &reqwest::Error, stage: Stage) -> Fault {
+    fn fault(&self, error: &WireError, stage: Stage) -> Fault {
         let (kind, message) = classify::transport(error, stage, self.connections);
         Fault { kind, message }
     }

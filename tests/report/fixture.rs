@@ -208,6 +208,8 @@ fn comparison(base: &str, new: &str, cells: Vec<Cell>) -> Comparison {
         new_runs: vec!["b".into()],
         blocks: 8,
         advice: None,
+        looks: 1,
+        notes: Vec::new(),
         suite: vec![SuiteResult {
             measure: Measure::TPOT_MEAN,
             verdict: Verdict::Unchanged,

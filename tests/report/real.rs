@@ -68,6 +68,7 @@ pub(super) fn summary(key: &str, factor: f64) -> Summary {
         ),
         duration_s: number("duration"),
         tpot_undefined: 0,
+        token_sources: BTreeMap::new(),
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod acceptance;
 mod exact;
+mod negative;
 mod rules;
 mod vectors;
 

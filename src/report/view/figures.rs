@@ -268,6 +268,8 @@ pub fn ranked_cells<'a>(
 ) -> Vec<(&'a Comparison, &'a Cell)> {
     let all = input.comparisons.iter().flat_map(|c| c.cells.iter().map(move |cell| (c, cell)));
     let here = all.filter(|(_, cell)| point.is_none_or(|id| cell.point == id));
+    // What neither side has was not measured (imported files hold no gaps, say): no change to show.
+    let here = here.filter(|(_, cell)| cell.gated || cell.base.is_some() || cell.new.is_some());
     let mut all: Vec<(&Comparison, &Cell)> = here.collect();
     let size = |cell: &Cell| cell.change.map_or(0.0, f64::abs);
     all.sort_by(|(_, a), (_, b)| {
@@ -388,11 +390,14 @@ pub fn distribution_rows(input: &ReportInput, point: &PointInput) -> Vec<Distrib
     for metric in Metric::DISTRIBUTIONS.into_iter().filter(|m| !twice(m)) {
         for (index, side) in input.sides.iter().enumerate() {
             let found = point.side(index).and_then(|s| s.summary.distributions.get(&metric));
-            let Some(distribution) = found.filter(|d| d.count > 0) else { continue };
+            let shown = |d: &&crate::summary::Distribution| d.count > 0 || d.mean.is_some();
+            let Some(distribution) = found.filter(shown) else { continue };
             let mut numbers: Vec<String> =
                 Statistic::ALL.iter().map(|s| units::optional(distribution.get(*s))).collect();
             numbers.push(units::optional(distribution.max));
-            numbers.push(units::count(distribution.count));
+            // An imported tool may tell a mean and not of how many.
+            let known = Some(distribution.count).filter(|count| *count > 0);
+            numbers.push(known.map_or_else(|| "–".to_owned(), units::count));
             rows.push(DistributionRow {
                 metric: metric.label().to_owned(),
                 unit: metric.unit().to_owned(),

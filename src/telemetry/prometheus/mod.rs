@@ -86,6 +86,14 @@ impl Snapshot {
         gauges.map(|(signal, value)| (signal.name().to_owned(), *value)).collect()
     }
 
+    /// Hits / queries of the prefix cache since the server started; none where it tells neither, or
+    /// nobody asked yet.
+    #[must_use]
+    pub fn prefix_cache_hit_rate(&self) -> Option<f64> {
+        let queries = self.values.get(&Signal::PrefixCacheQueries).filter(|n| **n > 0.0)?;
+        Some((self.values.get(&Signal::PrefixCacheHits)? / queries).clamp(0.0, 1.0))
+    }
+
     /// What identifies this start of the server; none where it does not tell.
     #[must_use]
     pub fn identity(&self) -> Option<String> {

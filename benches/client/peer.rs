@@ -1,0 +1,102 @@
+//! The peer: `vllm bench serve`, where it is on PATH, against the same server.
+
+use std::process::{Command, Stdio};
+
+use inferometer::selftest::{Figures, figures};
+use inferometer::sim::Beats;
+use serde_json::Value;
+
+use crate::Outcome;
+use crate::machine;
+use crate::side::{Case, Cost, Errors, serve};
+
+/// CPU per event by the slope between a short and a long run: its start costs seconds of CPU.
+pub(crate) fn cost(case: Case, tokenizer: Option<&str>) -> Outcome<Option<Cost>> {
+    let mut points = Vec::new();
+    for requests in [case.streams, case.requests.min(1_000).max(4 * case.streams)] {
+        let (server, _) = serve(case, 0)?;
+        let before_ns = machine::children_cpu_ns();
+        if bench(Case { requests, ..case }, &server.url(), tokenizer)?.is_none() {
+            return Ok(None);
+        }
+        points.push((requests, machine::children_cpu_ns() - before_ns));
+    }
+    let [(few, few_ns), (many, many_ns)] = points[..] else { return Ok(None) };
+    let events = u64::from(many - few) * u64::from(case.tokens);
+    Ok(Some(Cost { cpu_ns: many_ns.saturating_sub(few_ns), events }))
+}
+
+pub(crate) fn fidelity(case: Case, tokenizer: Option<&str>) -> Outcome<Option<Errors>> {
+    let (server, _) = serve(case, 100_000)?;
+    let Some(told) = bench(case, &server.url(), tokenizer)? else { return Ok(None) };
+    let mut log = server.take_log();
+    log.sort_by_key(|beats| beats.received_ns);
+    // The first is its own test request.
+    let log = log.get(1..).unwrap_or_default();
+    let truth = |of: fn(&Beats) -> Vec<f64>| -> Figures {
+        figures(&log.iter().flat_map(of).collect::<Vec<f64>>())
+    };
+    let error = |name: &str, server: Figures| {
+        let figure =
+            |prefix: &str| told[format!("{prefix}_{name}_ms")].as_f64().unwrap_or(f64::NAN);
+        Figures {
+            mean_ms: figure("mean") - server.mean_ms,
+            p50_ms: figure("median") - server.p50_ms,
+            p99_ms: figure("p99") - server.p99_ms,
+        }
+    };
+    let completed = told["completed"].as_u64().unwrap_or(0);
+    Ok(Some(Errors {
+        ttft: error("ttft", truth(|b| vec![ms(b.token_ns[0].saturating_sub(b.received_ns))])),
+        tpot: error(
+            "tpot",
+            truth(|b| {
+                let span = ms(b.token_ns[b.token_ns.len() - 1] - b.token_ns[0]);
+                #[allow(clippy::cast_precision_loss)]
+                let later = b.token_ns.len() as f64 - 1.0;
+                vec![span / later]
+            }),
+        ),
+        itl: error("itl", truth(|b| b.token_ns.windows(2).map(|w| ms(w[1] - w[0])).collect())),
+        unmatched: u64::from(case.requests).saturating_sub(completed),
+    }))
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// Its own result file; none where it is not installed.
+fn bench(case: Case, url: &str, tokenizer: Option<&str>) -> Outcome<Option<Value>> {
+    let dir = tempfile::tempdir()?;
+    let output = Command::new("vllm")
+        .args(["bench", "serve", "--backend", "openai", "--base-url", url])
+        .args(["--model", "metronome", "--tokenizer", tokenizer.unwrap_or("gpt2")])
+        .args(["--dataset-name", "random", "--random-input-len", "16", "--ignore-eos"])
+        .args(["--random-output-len", &case.tokens.to_string()])
+        .args(["--num-prompts", &case.requests.to_string()])
+        .args(["--max-concurrency", &case.streams.to_string()])
+        .args(["--percentile-metrics", "ttft,tpot,itl", "--metric-percentiles", "50,99"])
+        .args(["--save-result", "--result-filename", "result.json", "--result-dir"])
+        .arg(dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .output();
+    let output = match output {
+        Ok(output) => output,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            println!("(no `vllm` on PATH)");
+            return Ok(None);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last: Vec<&str> = said.lines().rev().take(3).collect();
+        return Err(format!("`vllm bench serve` failed: {}", last.join(" | ")).into());
+    }
+    #[allow(clippy::disallowed_methods)] // a peer's file, not ours
+    let text = std::fs::read_to_string(dir.path().join("result.json"))?;
+    Ok(Some(serde_json::from_str(&text)?))
+}

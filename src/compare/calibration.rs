@@ -1,0 +1,202 @@
+//! A calibration: how noisy a server is, measured by the server against itself.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::metric::Measure;
+use crate::scenario::LoadPoint;
+use crate::stats::moments::{mean, sd};
+use crate::stats::planning::{Plan, detectable_effect};
+use crate::units;
+
+/// Calibrations closer together than this share a day: a night's work that crosses midnight is one.
+const DAY_APART_S: i64 = 6 * 3600;
+/// The blocks that the stored smallest detectable change is for: the default of a pull request.
+pub const PLANNED_BLOCKS: u32 = 8;
+/// More calibrations of one server than this are not kept; the oldest go first.
+const MOST_CALIBRATIONS: usize = 100;
+
+/// All calibrations of one model on one engine.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// The model's name.
+    pub model: String,
+    /// The engine's name; empty where it does not tell.
+    pub engine: String,
+    /// One for each time it was measured, oldest first.
+    pub times: Vec<CalibratedTime>,
+}
+
+/// One calibration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CalibratedTime {
+    /// When, UTC.
+    pub at: Timestamp,
+    /// The run it was measured in.
+    pub run: String,
+    /// What the server is called: its command or URL.
+    pub server: String,
+    /// Blocks of one start of each side.
+    pub blocks: u32,
+    /// Rounds within a start.
+    pub rounds: u32,
+    /// Wall time of a block, seconds.
+    pub block_s: f64,
+    /// The noise of each load point and measure.
+    pub cells: Vec<CellNoise>,
+}
+
+/// The noise of one measure at one load point; spreads are standard deviations of ln.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellNoise {
+    /// The load point's id, for people.
+    pub point: String,
+    /// The work of the load point: lengths, prompts and load, whatever it is called.
+    pub work: String,
+    /// The number.
+    pub measure: Measure,
+    /// Between the rounds of one start.
+    pub within_sd: Option<f64>,
+    /// Between starts, without what the rounds explain.
+    pub start_sd: Option<f64>,
+    /// Between the differences of pairs: what a comparison sees.
+    pub pair_sd: f64,
+    /// The mean of ln over all starts of both sides: its spread over days is the days' own.
+    pub level: f64,
+    /// The change that [`PLANNED_BLOCKS`] find with 95 %, as a ratio minus one.
+    pub detectable: f64,
+    /// Rounds within a start that give the smallest error for the time; none where starts do not
+    /// differ.
+    pub best_rounds: Option<u32>,
+}
+
+/// What calibrations say of one cell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Noise {
+    /// The spread of a pair (the root mean square over calibrations).
+    pub pair_sd: f64,
+    /// The change that [`PLANNED_BLOCKS`] find, of the latest calibration.
+    pub detectable: f64,
+    /// The spread between days; none where it was measured on one day only.
+    pub day_sd: Option<f64>,
+}
+
+/// The work of a load point, as text: equal for equal lengths, prompts and loads.
+#[must_use]
+pub fn work_of(point: &LoadPoint) -> String {
+    // `Debug` of numbers is exact.
+    format!("{:?} {:?} {:?} {:?}", point.input, point.output, point.prompt, point.load)
+}
+
+impl CellNoise {
+    /// The change that `blocks` blocks find with 95 % among `cells` cells, as a ratio minus one.
+    #[must_use]
+    pub fn detectable_with(pair_sd: f64, blocks: u32, alpha: f64, cells: usize) -> f64 {
+        let blocks = f64::from(blocks.max(2));
+        detectable_effect(pair_sd / blocks.sqrt(), blocks - 1.0, alpha, cells)
+    }
+
+    /// The blocks that find a change of `effect` (a ratio minus one, above the floor) with 95 %.
+    #[must_use]
+    pub fn blocks_for(&self, effect: f64, alpha: f64, cells: usize) -> Option<u32> {
+        let floor = self.measure.floor();
+        let plan = Plan { sd: self.pair_sd.max(1e-4), effect, floor, alpha, cells };
+        // Fewer than five carry no gate.
+        plan.blocks_needed().map(|blocks| blocks.max(5))
+    }
+}
+
+impl Calibration {
+    /// Adds a calibration.
+    pub fn add(&mut self, time: CalibratedTime) {
+        self.times.push(time);
+        self.times.sort_by_key(|time| time.at);
+        let surplus = self.times.len().saturating_sub(MOST_CALIBRATIONS);
+        self.times.drain(..surplus);
+    }
+
+    /// The number of days it was measured on: calibrations at least six hours apart.
+    #[must_use]
+    pub fn days(&self) -> usize {
+        self.sessions().len()
+    }
+
+    /// What is known of a measure of a load point; none where it was never calibrated.
+    #[must_use]
+    pub fn noise(&self, point: &LoadPoint, measure: Measure) -> Option<Noise> {
+        let work = work_of(point);
+        let cell_of = |time: &&CalibratedTime| -> Option<CellNoise> {
+            time.cells.iter().find(|c| c.measure == measure && c.work == work).cloned()
+        };
+        let cells: Vec<CellNoise> = self.times.iter().filter_map(|time| cell_of(&time)).collect();
+        let squares: Vec<f64> = cells.iter().map(|cell| cell.pair_sd.powi(2)).collect();
+        let day_levels: Vec<f64> = self
+            .sessions()
+            .iter()
+            .filter_map(|times| {
+                let levels: Vec<f64> = times.iter().filter_map(cell_of).map(|c| c.level).collect();
+                mean(&levels)
+            })
+            .collect();
+        Some(Noise {
+            pair_sd: mean(&squares)?.sqrt(),
+            detectable: cells.last()?.detectable,
+            // Not corrected for the starts' own spread: a little too large is the safe side.
+            day_sd: sd(&day_levels),
+        })
+    }
+
+    fn sessions(&self) -> Vec<Vec<&CalibratedTime>> {
+        let mut sessions: Vec<Vec<&CalibratedTime>> = Vec::new();
+        for time in &self.times {
+            let last = sessions.last().and_then(|session| session.last());
+            let same = last.is_some_and(|l| time.at.as_second() - l.at.as_second() < DAY_APART_S);
+            match sessions.last_mut().filter(|_| same) {
+                Some(session) => session.push(time),
+                None => sessions.push(vec![time]),
+            }
+        }
+        sessions
+    }
+}
+
+/// How many days these times cover: groups at least six hours apart.
+#[must_use]
+pub fn days_of(mut seconds: Vec<i64>) -> usize {
+    seconds.sort_unstable();
+    let gaps = seconds.windows(2).filter(|pair| pair[1] - pair[0] >= DAY_APART_S).count();
+    if seconds.is_empty() { 0 } else { gaps + 1 }
+}
+
+/// The changes that a plan speaks of: the first columns of the planning table, one and a half
+/// times the floor and more.
+fn spoken_effects(measure: Measure) -> [f64; 2] {
+    let floor = measure.floor();
+    [1.5 * floor, 2.5 * floor]
+}
+
+/// What a calibration says in words: how many restarts find which change, and how long they take.
+/// One line a measure, for its noisiest load point; the tests share `alpha` among all `cells`.
+#[must_use]
+pub fn sentences(time: &CalibratedTime, cells: &[CellNoise], alpha: f64) -> Vec<String> {
+    let gated = [Measure::ITL_P50, Measure::TPOT_MEAN, Measure::THROUGHPUT, Measure::TTFT_P50];
+    let tested = cells.iter().filter(|cell| gated.contains(&cell.measure)).count();
+    let noisiest = |measure: Measure| {
+        let of_measure = cells.iter().filter(move |cell| cell.measure == measure);
+        of_measure.max_by(|a, b| a.pair_sd.total_cmp(&b.pair_sd))
+    };
+    let line = |cell: &CellNoise| {
+        let parts = spoken_effects(cell.measure).map(|effect| {
+            let percent = (effect * 1e4).round() / 100.0;
+            match cell.blocks_for(effect, alpha, tested) {
+                Some(blocks) => {
+                    let takes = units::duration(f64::from(blocks) * time.block_s);
+                    format!("a {percent} % change needs {blocks} pairs of restarts, about {takes}")
+                }
+                None => format!("a {percent} % change is beyond any sensible number of restarts"),
+            }
+        });
+        format!("{} (at {}): {}", cell.measure.label(), cell.point, parts.join("; "))
+    };
+    gated.into_iter().filter_map(noisiest).map(line).collect()
+}

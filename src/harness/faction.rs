@@ -1,0 +1,186 @@
+//! A faction: one side of a comparison as stored runs, and what it measured.
+
+use super::measure::{self, PointData, Unit};
+use crate::compare::calibration::Calibration;
+use crate::compare::contender::{Contender, ContenderPoint, Facts};
+use crate::compare::mode::{DaySpread, Meeting};
+use crate::error::Result;
+use crate::plan::{Design, Side};
+use crate::record::StoredRun;
+use crate::record::stored::StoredPoint;
+use crate::store::Store;
+
+/// How the identity of an embedded simulator begins.
+pub(super) const SIMULATED: &str = "simulator ";
+/// How a setting that holds the hash of a prompt file begins.
+pub(super) const DATASET: &str = "dataset ";
+
+/// One side of a report: a name, its runs, and which side of them it is.
+#[derive(Debug, Clone)]
+pub(super) struct Faction {
+    pub(super) name: String,
+    pub(super) side: Side,
+    pub(super) runs: Vec<StoredRun>,
+}
+
+impl Faction {
+    /// A baseline or a run by its name.
+    pub(super) fn named(store: &Store, name: &str) -> Result<Self> {
+        let ids = match store.baselines().find(name)? {
+            Some(baseline) => baseline.runs.clone(),
+            None if store.run_ids()?.iter().any(|id| id == name) => vec![name.to_owned()],
+            None => {
+                store.baselines().load(name)?;
+                Vec::new()
+            }
+        };
+        let runs = ids.iter().map(|id| store.load_run(id)).collect::<Result<Vec<_>>>()?;
+        Ok(Self { name: name.to_owned(), side: Side::New, runs })
+    }
+
+    /// The sides of one run: the base first, where it has one.
+    pub(super) fn sides_of(run: &StoredRun) -> Vec<Self> {
+        let mut factions = Vec::new();
+        for side in [Side::Base, Side::New] {
+            let measured = run.rounds.iter().any(|round| round.side == side);
+            if measured || (side == Side::New && run.rounds.is_empty()) {
+                let label = run.sides.get(&side).map(|s| s.label.clone());
+                let plain = if side == Side::Base { "base" } else { "new" };
+                let name = label.filter(|label| !label.is_empty());
+                let name = name.unwrap_or_else(|| plain.to_owned());
+                factions.push(Self { name, side, runs: vec![run.clone()] });
+            }
+        }
+        if let [base, new] = &mut factions[..]
+            && base.name == new.name
+        {
+            "base".clone_into(&mut base.name);
+            "new".clone_into(&mut new.name);
+        }
+        factions
+    }
+
+    /// Its load points, those of its newest run first in order.
+    pub(super) fn points(&self) -> Vec<StoredPoint> {
+        let mut listed: Vec<StoredPoint> = Vec::new();
+        for point in self.runs.iter().rev().flat_map(|run| &run.points) {
+            if !listed.iter().any(|known| known.id == point.id) {
+                listed.push(point.clone());
+            }
+        }
+        listed
+    }
+
+    /// What must agree, and no points yet.
+    pub(super) fn contender(&self) -> Contender {
+        let mut facts = Facts::default();
+        for run in &self.runs {
+            facts.definitions.insert(run.definitions.clone());
+            let datasets = run.settings.iter().filter_map(|(name, hash)| {
+                Some((name.strip_prefix(DATASET)?.to_owned(), hash.clone()))
+            });
+            facts.datasets.extend(datasets);
+            if let Some(side) = run.sides.get(&self.side) {
+                facts.models.insert(side.model.clone());
+                facts.apis.insert(side.api.clone());
+            }
+        }
+        Contender {
+            label: self.name.clone(),
+            runs: self.runs.iter().map(|run| run.id.clone()).collect(),
+            facts,
+            points: Vec::new(),
+        }
+    }
+
+    /// The contender with all it measured.
+    pub(super) fn measured(&self, store: &Store) -> Result<Contender> {
+        let mut contender = self.contender();
+        for listed in self.points() {
+            if let Some(data) = self.pooled(store, &listed.id)? {
+                contender.points.push(contender_point(&listed, &data));
+            }
+        }
+        Ok(contender)
+    }
+
+    /// One load point over all its runs.
+    pub(super) fn pooled(&self, store: &Store, point_id: &str) -> Result<Option<PointData>> {
+        let mut all = Vec::new();
+        for run in &self.runs {
+            all.extend(measure::point_data(store, run, point_id, self.side, Unit::of(run.design))?);
+        }
+        measure::joined(all, || measure::pooled_summary(store, &self.runs, point_id, self.side))
+    }
+
+    /// Whether somebody restarted its servers for it: we did, or the embedded simulator.
+    pub(super) fn was_restarted(&self) -> bool {
+        let mut starts = self.runs.iter().flat_map(|run| &run.starts);
+        starts.any(|start| start.ready_s.is_some()) || self.is_simulated()
+    }
+
+    /// Whether all of it ran on the embedded simulator, which has no days.
+    pub(super) fn is_simulated(&self) -> bool {
+        let mut starts = self.runs.iter().flat_map(|run| &run.starts).peekable();
+        let simulated =
+            |id: &Option<String>| id.as_ref().is_some_and(|id| id.starts_with(SIMULATED));
+        starts.peek().is_some() && starts.all(|start| simulated(&start.identity))
+    }
+
+    /// The name of its model and engine, under which its noise is stored.
+    pub(super) fn calibration_key(&self) -> Option<String> {
+        let side = self.runs.last()?.sides.get(&self.side)?;
+        (!side.model.is_empty())
+            .then(|| format!("{}-{}", side.model, side.engine.as_deref().unwrap_or("engine")))
+    }
+}
+
+/// A load point with the starts that were measured there.
+pub(super) fn contender_point(listed: &StoredPoint, data: &PointData) -> ContenderPoint {
+    ContenderPoint {
+        id: listed.id.clone(),
+        phase: listed.phase,
+        point: listed.point.clone(),
+        starts: data.side.starts.clone(),
+    }
+}
+
+/// What a judgement rests on beside the two sides.
+#[derive(Debug, Clone)]
+pub(super) struct Grounds {
+    pub(super) meeting: Meeting,
+    pub(super) day: DaySpread,
+    pub(super) looks: u32,
+    pub(super) calibration: Option<Calibration>,
+    pub(super) idle_lag_ms: f64,
+}
+
+impl Grounds {
+    /// The grounds on which `new` meets a base of other runs.
+    pub(super) fn apart(store: &Store, new: &Faction) -> Result<Self> {
+        let meeting = if new.was_restarted() { Meeting::Restarted } else { Meeting::PlainUrl };
+        let grounds = Self::of(store, new, meeting)?;
+        let several_days = grounds.calibration.as_ref().is_some_and(|known| known.days() >= 2);
+        let day = match (new.is_simulated(), several_days) {
+            (true, _) => DaySpread::None,
+            (false, true) => DaySpread::Calibrated,
+            (false, false) => DaySpread::Unknown,
+        };
+        Ok(Self { day, ..grounds })
+    }
+
+    /// The grounds on which the two sides of one run meet.
+    pub(super) fn together(store: &Store, new: &Faction, design: Design) -> Result<Self> {
+        let meeting = if design == Design::Routes { Meeting::Routes } else { Meeting::Blocks };
+        Self::of(store, new, meeting)
+    }
+
+    fn of(store: &Store, new: &Faction, meeting: Meeting) -> Result<Self> {
+        let calibration = match new.calibration_key() {
+            Some(key) => store.load_calibration(&key)?,
+            None => None,
+        };
+        let idle_lag_ms = store.idle_lag_ms();
+        Ok(Self { meeting, day: DaySpread::None, looks: 1, calibration, idle_lag_ms })
+    }
+}

@@ -1,0 +1,325 @@
+//! Health: what the rounds of a load point say of the client and the load, each thing once.
+
+use std::collections::BTreeMap;
+
+use super::execute::Session;
+use super::round::load_of;
+use crate::compare::validity;
+use crate::drive::RoundOutcome;
+use crate::error::Result;
+use crate::metric::{Measure, Metric, Statistic};
+use crate::plan::{Phase, RoundPlan, Side};
+use crate::record::request::Part;
+use crate::record::stored::{Health, RoundStatus};
+use crate::record::{Finding, Severity, StoredRound};
+use crate::scenario::{Load, LoadPoint};
+use crate::summary::limit::{self, Circumstances};
+use crate::summary::tokens::TokenAccount;
+use crate::summary::{Summary, health, samples, server_word, steady};
+use crate::transport::FailureKind;
+
+/// A fault of so many of a load point's rounds is the load point's (D.8: 20 % of the starts make a cell
+/// invalid).
+const FAULTY_SHARE: f64 = validity::INVALID_SHARE;
+/// A drift has to show in so many rounds (D.8).
+const DRIFTING_SHARE: f64 = 0.80;
+/// A round shorter than this many E2E holds too few whole requests to be typical (D.8).
+const FEWEST_E2E: f64 = 3.0;
+/// Time at a cap on requests in flight that is worth a sentence; above the second it shapes the figures.
+const CAP_NOTED: f64 = 0.01;
+const CAP_SHAPES: f64 = 0.20;
+
+/// What the rounds of one load point on one side have told so far.
+#[derive(Debug)]
+pub(super) struct PointNotes {
+    phase: Phase,
+    point: LoadPoint,
+    tokens: TokenAccount,
+    failures: BTreeMap<FailureKind, u64>,
+    attempted: u64,
+    retry_after: Option<String>,
+    rounds: Vec<RoundNotes>,
+}
+
+#[derive(Debug)]
+struct RoundNotes {
+    health: Health,
+    status: RoundStatus,
+    ttft_p50_ms: f64,
+    ttft_count: u64,
+    qps: Option<f64>,
+    e2e_in_window: Option<f64>,
+    drift: Option<f64>,
+    unsettled: Option<f64>,
+    waiting: Option<(f64, Option<f64>)>,
+    gpu_percent: Option<f64>,
+    told: BTreeMap<String, f64>,
+}
+
+/// The notes of a run, by side and load point in the order of the plan's loads.
+pub(super) type Notes = BTreeMap<(Side, String), PointNotes>;
+
+impl PointNotes {
+    fn new(plan: &RoundPlan) -> Self {
+        Self {
+            phase: plan.phase,
+            point: plan.point.clone(),
+            tokens: TokenAccount::default(),
+            failures: BTreeMap::new(),
+            attempted: 0,
+            retry_after: None,
+            rounds: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, round: &StoredRound, outcome: &RoundOutcome, summary: &Summary) {
+        self.tokens.add(&outcome.records);
+        self.attempted += summary.completed + summary.failed;
+        for (kind, times) in &summary.failures {
+            *self.failures.entry(*kind).or_default() += times;
+        }
+        let limited = outcome.records.iter().filter(|r| r.part == Part::Measured);
+        let after = limited.filter_map(|r| r.evidence.as_ref()?.retry_after.clone()).next();
+        self.retry_after = self.retry_after.take().or(after);
+        let e2el_s =
+            summary.get(Measure::of(Metric::E2elFromSent, Statistic::P50)).map(|ms| ms / 1e3);
+        let series = |name: &str| round.series.get(name).and_then(|s| limit::level(s));
+        self.rounds.push(RoundNotes {
+            health: round.health.clone(),
+            status: round.status,
+            ttft_p50_ms: summary.get(Measure::TTFT_P50).unwrap_or(0.0),
+            ttft_count: summary.completed,
+            qps: summary.request_throughput,
+            e2e_in_window: e2el_s.filter(|s| *s > 0.0).map(|s| summary.duration_s / s),
+            drift: match steady::steadiness(&outcome.records) {
+                steady::Steadiness::Drifting { ratio } => Some(ratio),
+                _ => None,
+            },
+            unsettled: steady::unsettled_ratio(&outcome.records),
+            waiting: series("requests_waiting"),
+            gpu_percent: series("gpu_utilization_percent").map(|(mean, _)| mean),
+            told: round.telemetry.clone(),
+        });
+    }
+
+    /// Every finding, each once; the limit's sentence comes last. `below` is the next lower load.
+    fn findings(&self, below: Option<&Self>) -> Vec<Finding> {
+        let faults = self.client_findings();
+        let mut found: Vec<Finding> = faults.clone();
+        found.extend(self.failure_findings());
+        found.extend(self.tokens.findings());
+        found.extend(self.load_findings());
+        found.extend(self.steadiness_findings());
+        let told: Vec<_> = self.rounds.iter().map(|r| r.told.clone()).collect();
+        let told = server_word::pooled(&told);
+        found.extend(server_word::findings(&told));
+        if self.rounds.iter().any(|r| r.ttft_count > 0) && self.phase == Phase::Load {
+            found.push(limit::sentence(&Circumstances {
+                client_faults: faults.iter().map(|f| f.text.clone()).collect(),
+                saturated: self.share(|r| r.status == RoundStatus::Saturated) > 0.5,
+                waiting: self.rounds.iter().filter_map(|r| r.waiting).collect(),
+                gpu_percent: self.rounds.iter().filter_map(|r| r.gpu_percent).collect(),
+                gain: below.and_then(|below| self.gain(below)),
+                told,
+            }));
+        }
+        found
+    }
+
+    /// Lags, CPU and slots that D.8 calls invalid, where enough rounds show them, with the worst round's
+    /// figure; in fewer rounds they are a warning.
+    fn client_findings(&self) -> Vec<Finding> {
+        let mut by_code: BTreeMap<String, (u64, Finding)> = BTreeMap::new();
+        for round in &self.rounds {
+            let load = self.point.load;
+            let faults = validity::health_faults(&round.health, round.ttft_p50_ms, load, 0.0);
+            for fault in faults {
+                let entry = by_code
+                    .entry(fault.finding.code.clone())
+                    .or_insert_with(|| (0, fault.finding.clone()));
+                entry.0 += 1;
+            }
+        }
+        let rounds = self.rounds.len() as u64;
+        by_code
+            .into_values()
+            .map(|(times, mut finding)| {
+                #[allow(clippy::cast_precision_loss)] // a few rounds
+                if (times as f64) < FAULTY_SHARE * rounds as f64 {
+                    finding.severity = Severity::Warning;
+                }
+                if rounds > 1 {
+                    finding.text = format!("{} (in {times} of {rounds} rounds)", finding.text);
+                }
+                finding
+            })
+            .collect()
+    }
+
+    /// Failures that are the client's own, a policy's or the connection's.
+    fn failure_findings(&self) -> Vec<Finding> {
+        let times = |kind| self.failures.get(&kind).copied().filter(|n| *n > 0);
+        let of_all = |n: u64| format!("{n} of {} requests", self.attempted);
+        let mut found = Vec::new();
+        if let Some(n) = times(FailureKind::ClientDescriptors) {
+            let text = format!(
+                "the client ran out of descriptors (EMFILE): {} failed by its fault, not the server's",
+                of_all(n)
+            );
+            let finding = Finding::new("client_descriptors", Severity::Invalid, text);
+            found.push(finding.with_mend("raise the limit: `ulimit -n`, `LimitNOFILE=`"));
+        }
+        if let Some(n) = times(FailureKind::ClientPorts) {
+            let text = format!(
+                "the client ran out of ports (EADDRNOTAVAIL): {} failed by its fault, not the server's",
+                of_all(n)
+            );
+            let mend = "widen `net.ipv4.ip_local_port_range`, or lower the rate";
+            found.push(Finding::new("client_ports", Severity::Invalid, text).with_mend(mend));
+        }
+        if let Some(n) = times(FailureKind::RateLimited) {
+            let wait = self.retry_after.as_ref().map(|s| format!(", retry after {s}"));
+            let text = format!(
+                "{} were refused with 429{}: that is a policy, not a slow server",
+                of_all(n),
+                wait.unwrap_or_default()
+            );
+            let mend = "raise the quota of this key, or measure the server behind the gateway";
+            found.push(Finding::new("rate_limited", Severity::Warning, text).with_mend(mend));
+        }
+        if let Some(n) = times(FailureKind::StaleConnection) {
+            let text = format!(
+                "{} met a connection that the server had already closed: no fault of its engine",
+                of_all(n)
+            );
+            let mend = "its keep-alive is shorter than the pauses between requests: lengthen it";
+            found.push(Finding::new("stale_connections", Severity::Note, text).with_mend(mend));
+        }
+        found
+    }
+
+    /// Little's law, the cap, waves.
+    fn load_findings(&self) -> Vec<Finding> {
+        let mut found = Vec::new();
+        let worst = |of: fn(&Health) -> Option<f64>| {
+            self.rounds.iter().max_by(|a, b| {
+                of(&a.health).unwrap_or(0.0).total_cmp(&of(&b.health).unwrap_or(0.0))
+            })
+        };
+        match self.point.load {
+            Load::Concurrency(slots) => {
+                let little = |r: &RoundNotes| validity::little(&r.health, f64::from(slots));
+                if self.share(|r| little(r).is_some()) > FAULTY_SHARE {
+                    found.extend(self.rounds.iter().find_map(little));
+                }
+            }
+            Load::RequestRate(rate) => {
+                let share = worst(|h| h.at_cap_share).and_then(|r| r.health.at_cap_share);
+                let cap = rate.max_concurrency.zip(share.filter(|share| *share > CAP_NOTED));
+                found.extend(cap.map(|(cap, share)| cap_finding(cap, share)));
+            }
+        }
+        let waves = worst(|h| h.lockstep);
+        found.extend(waves.and_then(|r| health::waves_finding(&r.health, "")));
+        found
+    }
+
+    /// Samples, length of the window, drift.
+    fn steadiness_findings(&self) -> Vec<Finding> {
+        let mut found = Vec::new();
+        let count: u64 = self.rounds.iter().map(|r| r.ttft_count).sum();
+        if self.phase == Phase::Load {
+            found.extend(samples::of_count(count));
+        }
+        let shortest = self.rounds.iter().filter_map(|r| r.e2e_in_window).min_by(f64::total_cmp);
+        if let Some(short) = shortest.filter(|n| *n < FEWEST_E2E) {
+            let text = format!("the window is only {short:.1} E2EL long: its edges weigh in QPS");
+            let finding = Finding::new("short_round", Severity::Note, text);
+            found.push(finding.with_mend("measure longer: `--num-prompts`, `--measurement-time`"));
+        }
+        if self.share(|r| r.drift.is_some()) >= DRIFTING_SHARE {
+            found.extend(self.rounds.iter().find_map(|r| r.drift).map(steady::drift_finding));
+        } else if self.share(|r| r.unsettled.is_some()) >= DRIFTING_SHARE {
+            found.extend(
+                self.rounds.iter().find_map(|r| r.unsettled).map(steady::unsettled_finding),
+            );
+        }
+        found
+    }
+
+    /// Growth of QPS over growth of the load: 1 where all that was added came out.
+    fn gain(&self, below: &Self) -> Option<f64> {
+        let load = load_of(self.point.load) / load_of(below.point.load) - 1.0;
+        let qps = self.qps()? / below.qps()? - 1.0;
+        (load > 0.0 && qps.is_finite()).then(|| (qps / load).max(0.0))
+    }
+
+    fn qps(&self) -> Option<f64> {
+        let all: Vec<f64> = self.rounds.iter().filter_map(|r| r.qps).collect();
+        crate::stats::moments::mean(&all)
+    }
+
+    /// Of the rounds, the share for which this holds.
+    #[allow(clippy::cast_precision_loss)] // a few rounds
+    fn share(&self, holds: impl Fn(&RoundNotes) -> bool) -> f64 {
+        let times = self.rounds.iter().filter(|r| holds(r)).count();
+        times as f64 / self.rounds.len().max(1) as f64
+    }
+
+    fn is_below(&self, other: &Self) -> bool {
+        let kind = std::mem::discriminant(&self.point.load);
+        self.phase == Phase::Load
+            && kind == std::mem::discriminant(&other.point.load)
+            && self.point.group == other.point.group
+            && self.point.scenario == other.point.scenario
+            && load_of(self.point.load) < load_of(other.point.load)
+    }
+}
+
+fn cap_finding(cap: u32, share: f64) -> Finding {
+    let severity = if share > CAP_SHAPES { Severity::Warning } else { Severity::Note };
+    let text = format!(
+        "{:.0} % of the time all {cap} places were taken: requests then waited in the client, and the wait \
+         is inside their latency",
+        share * 100.0
+    );
+    Finding::new("at_cap", severity, text)
+        .with_mend("raise `--max-concurrency`, or read the figures as those of the cap")
+}
+
+impl Session<'_> {
+    /// Notes what a round told.
+    pub(super) fn note(
+        &mut self,
+        round: &StoredRound,
+        outcome: &RoundOutcome,
+        summary: &Summary,
+        plan: &RoundPlan,
+    ) {
+        let key = (round.side, round.point.clone());
+        self.notes.entry(key).or_insert_with(|| PointNotes::new(plan)).add(round, outcome, summary);
+    }
+
+    /// Tells what the rounds of each load point said of the client and the load, once.
+    pub(super) fn tell_health(&mut self) -> Result<()> {
+        let notes = std::mem::take(&mut self.notes);
+        let two_sides = self.sides.len() > 1 || notes.keys().any(|(side, _)| *side == Side::Base);
+        for stored in self.run.points.clone() {
+            for side in [Side::Base, Side::New] {
+                let Some(here) = notes.get(&(side, stored.id.clone())) else { continue };
+                let lower = notes.iter().filter(|((s, _), n)| *s == side && n.is_below(here));
+                let below = lower
+                    .map(|(_, n)| n)
+                    .max_by(|a, b| load_of(a.point.load).total_cmp(&load_of(b.point.load)));
+                for mut finding in here.findings(below) {
+                    if two_sides {
+                        let whose = if side == Side::Base { "base" } else { "new" };
+                        finding.text = format!("{whose}: {}", finding.text);
+                    }
+                    self.find(finding.at(stored.id.clone()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,40 @@
+//! What a caller brings along in code: a prompt source, a dialect.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::api::Dialect;
+use crate::plan::OWN_PROMPTS;
+use crate::scenario::PromptSource;
+
+/// The caller's own parts; none: ours.
+#[derive(Clone, Default)]
+pub(super) struct Own {
+    pub(super) prompts: Option<Arc<dyn PromptSource>>,
+    pub(super) dialect: Option<Arc<dyn Dialect>>,
+}
+
+impl Own {
+    /// The hashes of prompt files with that of the caller's own prompts.
+    pub(super) fn with_hash(
+        &self,
+        mut hashes: BTreeMap<PathBuf, String>,
+    ) -> BTreeMap<PathBuf, String> {
+        if let Some(prompts) = &self.prompts {
+            let hash = prompts.content_hash().unwrap_or_else(|| "own".to_owned());
+            hashes.insert(PathBuf::from(OWN_PROMPTS), hash);
+        }
+        hashes
+    }
+}
+
+impl fmt::Debug for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Own")
+            .field("prompts", &self.prompts.is_some())
+            .field("dialect", &self.dialect.as_ref().map(|dialect| dialect.name()))
+            .finish()
+    }
+}

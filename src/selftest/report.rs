@@ -1,0 +1,157 @@
+//! The report of a self-test: what this machine measures truly, and its idle floor.
+
+use serde::{Deserialize, Serialize};
+
+use super::fidelity::Fidelity;
+use crate::units::{count, significant};
+
+/// Bumped when a field changes its meaning.
+pub const SCHEMA: u32 = 1;
+
+/// How late things run on this machine while it has nothing else to do, ms: what the limits on the
+/// client's own lag are counted from (STATISTICS, D.8).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct IdleFloor {
+    /// Median lateness of the runtime's timer, which is 1 ms coarse by design.
+    pub timer_lateness_p50_ms: f64,
+    /// p99 of it.
+    pub timer_lateness_p99_ms: f64,
+    /// p99 of the event loop's lag, as a round's health has it.
+    pub loop_lag_p99_ms: Option<f64>,
+    /// Median of sent − due in an open loop.
+    pub schedule_lag_p50_ms: Option<f64>,
+    /// p99 of it.
+    pub schedule_lag_p99_ms: Option<f64>,
+}
+
+/// What a level showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// Errors below the limit.
+    Faithful,
+    /// Errors above it, or requests lost.
+    Beyond,
+}
+
+/// One level of load.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Level {
+    /// Streams at once.
+    pub streams: u32,
+    /// Events per second received in the window.
+    pub events_per_s: f64,
+    /// CPU time of the client per 1000 events, ms; none where the system does not tell.
+    pub cpu_ms_per_1000_events: Option<f64>,
+    /// The client beside the server's own log.
+    pub fidelity: Fidelity,
+    /// The verdict.
+    pub trust: Trust,
+}
+
+/// What a self-test found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SelftestReport {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The version of the client that ran it.
+    pub version: String,
+    /// When it ran.
+    pub at: jiff::Timestamp,
+    /// Cores that this process may use.
+    pub cores: u32,
+    /// The largest error that counts as true, ms.
+    pub limit_ms: f64,
+    /// Time to the first token that the server kept, ms.
+    pub ttft_ms: f64,
+    /// Gap between tokens that it kept, ms.
+    pub gap_ms: f64,
+    /// The idle floor.
+    pub idle: IdleFloor,
+    /// Levels of rising load; the first that was not measured truly is the last.
+    pub levels: Vec<Level>,
+}
+
+impl SelftestReport {
+    /// The highest level up to which all were measured truly; none where not even the first was.
+    #[must_use]
+    pub fn proven(&self) -> Option<&Level> {
+        self.levels.iter().take_while(|level| level.trust == Trust::Faithful).last()
+    }
+
+    /// Whether a load lies beyond what was proven.
+    #[must_use]
+    pub fn is_beyond(&self, streams: f64, events_per_s: f64) -> bool {
+        self.proven().is_none_or(|level| {
+            streams > f64::from(level.streams) || events_per_s > level.events_per_s
+        })
+    }
+
+    /// The report as text of at most 80 columns.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut text = format!(
+            "a server of known timing: first token after {} ms, one every {} ms; {} cores\n\n",
+            significant(self.ttft_ms),
+            significant(self.gap_ms),
+            self.cores
+        );
+        text.push_str("streams  events/s  CPU ms per    TTFT error, ms     ITL error, ms\n");
+        text.push_str("                     1000          p50       p99             p99\n");
+        for level in &self.levels {
+            text.push_str(&level.line());
+        }
+        text.push('\n');
+        text.push_str(&self.sentence());
+        let idle = &self.idle;
+        text.push_str(&format!(
+            "idle floor, ms: timer {} (p50), {} (p99); event loop {} (p99);\n\
+             sends after they are due {} (p50), {} (p99)\n",
+            significant(idle.timer_lateness_p50_ms),
+            significant(idle.timer_lateness_p99_ms),
+            crate::units::optional(idle.loop_lag_p99_ms),
+            crate::units::optional(idle.schedule_lag_p50_ms),
+            crate::units::optional(idle.schedule_lag_p99_ms),
+        ));
+        text
+    }
+
+    fn sentence(&self) -> String {
+        let limit = significant(self.limit_ms);
+        let Some(level) = self.proven() else {
+            return format!("not even one stream was measured to within {limit} ms at p99\n");
+        };
+        let streams = count(u64::from(level.streams));
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
+        let events = count(level.events_per_s.round() as u64);
+        let more = if self.levels.iter().all(|l| l.trust == Trust::Faithful) {
+            " (the most that was tried)"
+        } else {
+            ""
+        };
+        format!(
+            "this machine measures {streams} streams{more} and {events} events/s\n\
+             to within {limit} ms at p99\n"
+        )
+    }
+}
+
+impl Level {
+    fn line(&self) -> String {
+        let (ttft, itl) = (self.fidelity.ttft.error(), self.fidelity.itl.error());
+        let verdict = match (self.trust, self.fidelity.unmatched) {
+            (Trust::Faithful, _) => String::new(),
+            (Trust::Beyond, 0) => "  beyond".to_owned(),
+            (Trust::Beyond, lost) => format!("  {lost} lost"),
+        };
+        format!(
+            "{:>7} {:>9.0} {:>9} {:>12.3} {:>9.3} {:>15.3}{verdict}\n",
+            self.streams,
+            self.events_per_s,
+            self.cpu_ms_per_1000_events.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.1}")),
+            ttft.p50_ms,
+            self.fidelity.ttft_paired_p99_ms,
+            itl.p99_ms,
+        )
+    }
+}

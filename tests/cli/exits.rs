@@ -1,0 +1,105 @@
+//! Exit codes, each with the words that go with it.
+
+use super::{Place, Said, simulator};
+
+#[test]
+fn zero_where_all_is_well_and_the_last_line_is_the_report() {
+    let place = Place::new();
+    let said = place.small(&["--starts=2"]).ended_with(0).is_fit_to_read();
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    assert_eq!(lines[0], "no server given: running the embedded simulator (preset demo)");
+    assert!(lines[1].starts_with("plan: 2 load points"), "{}", lines[1]);
+    assert!(lines[2].starts_with("about "), "{}", lines[2]);
+    let tail = &lines[lines.len() - 2..];
+    assert_eq!(tail[0], "no baseline: save one with `--save-baseline main`");
+    assert_eq!(tail[1], "report: target-reports/report/index.html");
+    assert_eq!(said.stderr, "");
+    assert!(place.path().join("target-reports/report/index.html").is_file());
+    let stored = place.run_json();
+    assert_eq!(stored["metadata"]["purpose"], "test");
+    assert_eq!(stored["status"], "complete");
+}
+
+#[test]
+fn one_where_a_required_limit_is_missed_unless_only_observed() {
+    let place = Place::new();
+    let said = place.small(&["--require", "ttft_p50<0.001ms", "error_rate<1%"]).ended_with(1);
+    assert!(said.stdout.contains("ttft_p50<0.001ms"), "{}", said.stdout);
+    place.small(&["--require", "ttft_p50<0.001ms", "--no-fail"]).ended_with(0);
+}
+
+#[track_caller]
+fn refused(args: &[&str], message: &str, hint: &str) {
+    let said = Place::new().run(args).ended_with(2).is_fit_to_read();
+    assert!(said.stderr.contains(message), "{}", said.stderr);
+    assert!(said.stderr.contains(hint), "{}", said.stderr);
+    assert_eq!(said.stdout, "");
+}
+
+#[test]
+fn two_where_the_words_are_wrong() {
+    refused(&["run", "--maximum"], "unexpected argument '--maximum'", "--help");
+    refused(&["run", "--baseline", "none"], "`none`", "hint:");
+    refused(&["run", "--url=http://127.0.0.1:1", "--starts=8"], "8 starts", "`--server-cmd`");
+    refused(&["run", "--nresamples", "9"], "`--nresamples`", "`--starts`");
+    refused(&["run", "--profile-time", "9"], "`--profile-time`", "`--measurement-time`");
+    refused(&["run", "--filter", "nothing-like-it"], "no load point", "inferometer list");
+    refused(&["run", "--burstiness", "2"], "`--burstiness`", "`--request-rate`");
+    refused(&["run", "--against-url", "http://h"], "the other side", "`--url URL`");
+    refused(&["run", "missing.toml"], "missing.toml", "because:");
+    refused(&["run", "--significance-level", "2"], "between 0 and 1", "");
+    // Told before the run, not after it.
+    refused(&["run", "--require", "ttft_p50<1ns"], "`1ns`", "`500ms`");
+    refused(&["run", "--goodput", "speed:2"], "`speed:2`", "`ttft:200`");
+}
+
+#[test]
+fn two_where_the_key_would_stand_in_the_process_list() {
+    let place = Place::new();
+    let said = place.run(&["run", "--api-key", "sk-1234567890"]).ended_with(2);
+    assert!(said.stderr.contains("`--api-key-env NAME`"), "{}", said.stderr);
+    assert!(!said.stderr.contains("sk-1234567890"), "{}", said.stderr);
+}
+
+#[test]
+fn three_where_the_server_is_unusable() {
+    let place = Place::new();
+    let said = place.small(&["--url=http://127.0.0.1:1"]).ended_with(3);
+    assert!(said.stderr.contains("hint:"), "{}", said.stderr);
+    let server = simulator(|config| config.api_key = Some("right".into()));
+    let mut command = place.command(&["preflight", "--url", &server.url()]);
+    command.env("INFEROMETER_API_KEY", "wrong");
+    Said::of(command).ended_with(3);
+    place.run(&["preflight", "--url", &server.url(), "--api-key-env=NOT_SET"]).ended_with(2);
+    let mut command = place.command(&["preflight", "--url", &server.url(), "--model=other"]);
+    command.env("INFEROMETER_API_KEY", "right");
+    let said = Said::of(command).ended_with(3);
+    assert!(said.stderr.contains("`sim`"), "the served names are told: {}", said.stderr);
+}
+
+#[test]
+fn four_where_nothing_was_measured() {
+    let place = Place::new();
+    let server = simulator(|config| config.faults = vec!["every=1,kind=500".parse().unwrap()]);
+    let url = server.url();
+    let unchecked = ["--no-preflight", "--no-warm-up", "--model=sim"];
+    place.small(&[&["--url", &url], &unchecked[..]].concat()).ended_with(4);
+}
+
+#[test]
+fn a_baseline_is_saved_compared_and_judged_again_without_a_run() {
+    let place = Place::new();
+    let said = place.small(&["--starts=5", "--save-baseline=main"]).ended_with(0);
+    assert!(said.stdout.contains("baseline `main` now holds this run\n"), "{}", said.stdout);
+    let said =
+        place.small(&["--starts=5", "--baseline=main", "--no-fail", "--append-baseline=more"]);
+    let said = said.ended_with(0).is_fit_to_read();
+    assert!(said.stdout.contains("baseline `more` holds this run too\n"), "{}", said.stdout);
+    assert!(!said.stdout.contains("no baseline:"), "{}", said.stdout);
+    let again = place.run(&["run", "--load-baseline=more", "--baseline=main", "--no-fail"]);
+    let again = again.ended_with(0);
+    assert!(!again.stdout.contains("running the embedded simulator"), "{}", again.stdout);
+    place.run(&["compare", "main", "more", "--no-fail"]).ended_with(0);
+    let lenient = ["--baseline-lenient=absent", "--starts=1"];
+    place.small(&lenient).ended_with(0);
+}

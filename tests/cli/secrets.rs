@@ -1,0 +1,80 @@
+//! Secrets: a key reaches the server, and no file, stream or record.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use super::{Place, SMALL, Said, simulator};
+
+const KEY: &str = "sk-not-for-any-eye-4711";
+
+#[track_caller]
+fn nothing_tells_the_key(place: &Place, said: &Said) {
+    assert!(!said.stdout.contains(KEY), "{}", said.stdout);
+    assert!(!said.stderr.contains(KEY), "{}", said.stderr);
+    let files = place.files();
+    assert!(!files.is_empty());
+    for (path, bytes) in files {
+        let told = bytes.windows(KEY.len()).any(|part| part == KEY.as_bytes());
+        assert!(!told, "{} holds the key", path.display());
+    }
+}
+
+#[test]
+fn a_key_that_serves_is_kept_nowhere() {
+    let server = simulator(|config| config.api_key = Some(KEY.into()));
+    let url = server.url();
+    let place = Place::new();
+    let args = [&["run", "--url", &url, "--api-key-env", "OUR_KEY"], &SMALL[..]].concat();
+    let mut command = place.command(&args);
+    command.env("OUR_KEY", KEY);
+    let said = Said::of(command).ended_with(0);
+    nothing_tells_the_key(&place, &said);
+}
+
+/// Answers every request with 401 and all that it was told.
+fn echo() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let Ok(mut socket) = socket else { return };
+            let mut head = [0; 8192];
+            let read = socket.read(&mut head).unwrap_or(0);
+            let told = String::from_utf8_lossy(&head[..read]).to_string();
+            let body = serde_json::json!({"error": {"message": told}}).to_string();
+            let answer = format!(
+                "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = socket.write_all(answer.as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn a_server_that_echoes_the_key_is_not_quoted() {
+    let url = echo();
+    for unchecked in [&[][..], &["--no-preflight", "--no-warm-up", "--model=m"]] {
+        let place = Place::new();
+        let args = [&["run", "--url", &url], unchecked, &SMALL[..]].concat();
+        let mut command = place.command(&args);
+        command.env("INFEROMETER_API_KEY", KEY);
+        let said = Said::of(command).ended_with(3);
+        nothing_tells_the_key(&place, &said);
+    }
+}
+
+#[test]
+fn the_key_of_a_server_command_is_redacted() {
+    let place = Place::new();
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let simulate = format!("{} simulate --port {port}", env!("CARGO_BIN_EXE_inferometer"));
+    let command = format!("sh -c 'exec {simulate}' sh --api-key {KEY}");
+    let url = format!("http://127.0.0.1:{port}");
+    let flags = ["--starts=1", "--server-cmd", &command, "--url", &url];
+    let said = place.small(&flags).ended_with(0);
+    nothing_tells_the_key(&place, &said);
+    let stored = place.run_json().to_string();
+    assert!(stored.contains("--api-key [redacted]"), "{stored}");
+}

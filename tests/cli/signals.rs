@@ -1,0 +1,96 @@
+//! Ctrl-C, a second one, a kill, and a pipe that closes.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{Place, SMALL, end_of, simulator, within_limit};
+
+/// A run of very many short rounds, after `lines` lines that contain `text`.
+fn started(place: &Place, more: &[&str], text: &str, lines: usize) -> (Child, Vec<String>) {
+    let args = [&["run"], &SMALL[..], more].concat();
+    let mut command = place.command(&args);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut read = Vec::new();
+    let mut seen = 0;
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    while seen < lines {
+        let mut line = String::new();
+        assert!(stdout.read_line(&mut line).unwrap() > 0, "it ended too early: {read:?}");
+        seen += usize::from(line.contains(text));
+        read.push(line);
+    }
+    // Nothing of the rest may block the child.
+    std::thread::spawn(move || stdout.lines().map_while(Result::ok).for_each(drop));
+    (child, read)
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+}
+
+const ENDLESS: [&str; 2] = ["--starts=1", "--rounds=1000"];
+
+#[test]
+fn an_interrupted_run_is_kept_and_reported() {
+    let place = Place::new();
+    let (child, _) = started(&place, &ENDLESS, "req/s", 3);
+    send(&child, Signal::SIGINT);
+    let output = within_limit(child);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{stderr}");
+    assert!(stderr.contains("Ctrl-C again leaves at once"), "{stderr}");
+    assert!(stderr.contains("reported is what was measured until then"), "{stderr}");
+    assert!(place.path().join("target-reports/report/index.html").is_file());
+    let stored = place.run_json();
+    assert_eq!(stored["status"], "interrupted");
+    assert!(stored["rounds"].as_array().unwrap().len() >= 3);
+}
+
+#[test]
+fn a_second_interrupt_leaves_at_once() {
+    let place = Place::new();
+    // Far longer than the test may take.
+    let faults = vec!["every=1,kind=stall:300s".parse().unwrap()];
+    let server = simulator(|config| config.faults = faults);
+    let url = server.url();
+    let stuck = ["--url", &url, "--no-preflight", "--no-warm-up", "--model=sim"];
+    let (mut child, _) = started(&place, &stuck, "measuring", 1);
+    send(&child, Signal::SIGINT);
+    // The first must have been seen, or both count as one.
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.contains("again leaves at once"), "{line}");
+    send(&child, Signal::SIGINT);
+    assert_eq!(end_of(&mut child).code(), Some(130));
+}
+
+#[test]
+fn a_kill_loses_at_most_the_round_in_flight() {
+    let place = Place::new();
+    let (mut child, _) = started(&place, &ENDLESS, "req/s", 3);
+    child.kill().unwrap();
+    end_of(&mut child);
+    let stored = place.run_json();
+    assert!(stored["rounds"].as_array().unwrap().len() >= 3, "what was told is on disk");
+    let said = place.run(&["report"]).ended_with(0);
+    assert!(said.stdout.contains("run/16x4/c1"), "{}", said.stdout);
+    place.run(&["runs"]).ended_with(0);
+}
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    let place = Place::new();
+    let args = [&["run", "--starts=1"], &SMALL[..]].concat();
+    let mut command = place.command(&args);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("no server given"), "{line}");
+    let output = within_limit(child);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
