@@ -16,4 +16,4 @@ shoot() { # picture, page, width and height, more flags
 }
 shoot report.png index.html 1280,860
 shoot report-group.png chat/index.html 1280,800 --blink-settings=preferredColorScheme=0
-shoot report-point.png chat/short-c8.html 1280,800
+shoot report-point.png chat/long-context-c2.html 1280,800
