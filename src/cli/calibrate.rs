@@ -14,7 +14,8 @@ pub(super) fn describe(calibrated: &Calibrated) -> String {
     let mut text = String::new();
     let Some(time) = calibrated.calibration.times.last() else { return text };
     spread_table(&mut text, time);
-    let _ = writeln!(text, "\nwhat it takes to find a change ({} gated figures):", calibrated.cells);
+    let _ =
+        writeln!(text, "\nwhat it takes to find a change ({} gated figures):", calibrated.cells);
     for sentence in sentences(time, &time.cells, calibrated.alpha) {
         let _ = writeln!(text, "  {sentence}");
     }

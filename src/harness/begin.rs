@@ -71,9 +71,8 @@ pub(super) fn new_run(settings: &Settings, plan: &Plan, clock: Clock) -> StoredR
 
 /// Keeps the hashes of the prompt files: other prompts make a comparison incomparable.
 pub(super) fn note_datasets(run: &mut StoredRun, hashes: &BTreeMap<PathBuf, String>) {
-    let text = |(path, hash): (&PathBuf, &String)| {
-        (format!("{DATASET}{}", path.display()), hash.clone())
-    };
+    let text =
+        |(path, hash): (&PathBuf, &String)| (format!("{DATASET}{}", path.display()), hash.clone());
     run.settings.extend(hashes.iter().map(text));
 }
 

@@ -363,9 +363,10 @@ fn require(
         for point in subject.points.iter().filter(|p| p.phase == Phase::Load) {
             let value = point.typical(requirement.measure);
             if let Some(missed) = requirement.missed(&point.id, value)
-                && !settings.no_fail {
-                    gate.fail(gate::REGRESSION, missed);
-                }
+                && !settings.no_fail
+            {
+                gate.fail(gate::REGRESSION, missed);
+            }
         }
     }
     Ok(())
@@ -381,9 +382,7 @@ fn nothing_measured(contenders: &[Contender], settings: &JudgeSettings, gate: &m
     }
 }
 
-fn knees(
-    curves: &Curves,
-) -> Vec<Knee> {
+fn knees(curves: &Curves) -> Vec<Knee> {
     let mut found = Vec::new();
     for ((side, _, _), members) in curves {
         let loads: Vec<_> = members.iter().filter(|(p, _)| p.phase == Phase::Load).collect();

@@ -22,11 +22,12 @@ impl PromptFiles {
         let mut read = BTreeMap::new();
         for point in &plan.points {
             if let PromptSpec::Jsonl { path } = &point.prompt
-                && !read.contains_key(path) {
-                    let text = files::read_text(path)?;
-                    let prompts = JsonlPrompts::parse(&text, &path.display().to_string())?;
-                    read.insert(path.clone(), prompts);
-                }
+                && !read.contains_key(path)
+            {
+                let text = files::read_text(path)?;
+                let prompts = JsonlPrompts::parse(&text, &path.display().to_string())?;
+                read.insert(path.clone(), prompts);
+            }
         }
         Ok(Self(read))
     }
@@ -52,9 +53,10 @@ impl PromptFiles {
         first: u64,
     ) -> Arc<dyn PromptSource> {
         if let PromptSpec::Jsonl { path } = &point.prompt
-            && let Some(prompts) = self.get(path) {
-                return Arc::new(prompts.starting_at(first));
-            }
+            && let Some(prompts) = self.get(path)
+        {
+            return Arc::new(prompts.starting_at(first));
+        }
         match (&found.token_ids, found.offers.token_prompts) {
             (Some(ids), true) if !ids.is_empty() => {
                 Arc::new(SyntheticTokens::new(ids.clone(), salt))

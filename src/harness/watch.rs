@@ -61,9 +61,10 @@ impl Watch {
             seen.series = telemetry::within(&series, open, close);
         }
         if let Some(before) = self.before
-            && let Some(after) = telemetry::snapshot(&self.client).await {
-                seen.telemetry = telemetry::delta(&before, &after).values;
-            }
+            && let Some(after) = telemetry::snapshot(&self.client).await
+        {
+            seen.telemetry = telemetry::delta(&before, &after).values;
+        }
         seen
     }
 }

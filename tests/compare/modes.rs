@@ -40,8 +40,8 @@ pub(super) fn start(block: u32, at_s: i64, identity: Option<&str>, ms: f64) -> M
         distributions: metrics.into_iter().map(|metric| (metric, distribution)).collect(),
         output_throughput: Some(1e4 / ms),
         completed: 200,
-        input_tokens: 200 * 64,
-        output_tokens: 200 * 32,
+        input_tokens: 200 * 32,
+        output_tokens: 200 * 8,
         ..Summary::default()
     };
     MeasuredStart {
@@ -80,7 +80,10 @@ pub(super) fn contender(label: &str, starts: Vec<MeasuredStart>) -> Contender {
 pub(super) fn starts(count: u32, from_s: i64, hours: i64, factor: f64) -> Vec<MeasuredStart> {
     (0..count)
         .map(|block| {
-            let wobble = 1.0 + 0.002 * f64::from((block * 7 + 3) % 5) + from_s as f64 * 1e-12;
+            // What the block shares, and a part of each start's own: without it pairs would have no
+            // spread at all.
+            let own = Seed(from_s as u64).named(&format!("{factor}")).nth(block.into()).0 % 1000;
+            let wobble = 1.0 + 0.002 * f64::from((block * 7 + 3) % 5) + own as f64 * 2e-6;
             start(block, from_s + i64::from(block) * hours * 3600, None, 10.0 * factor * wobble)
         })
         .collect()
@@ -104,7 +107,12 @@ pub(super) fn judged_with(
     judge(base, new, &judging)
 }
 
-pub(super) fn judged(base: &Contender, new: &Contender, meeting: Meeting, day: DaySpread) -> Comparison {
+pub(super) fn judged(
+    base: &Contender,
+    new: &Contender,
+    meeting: Meeting,
+    day: DaySpread,
+) -> Comparison {
     judged_with(base, new, (meeting, day), None)
 }
 
@@ -218,7 +226,8 @@ fn history_judges_by_the_spread_of_starts_gathered_over_days() {
     assert!(found.advice.unwrap().contains("from one day"));
     // One process measured eight times is one start.
     let same = (0..8).map(|day| start(day, i64::from(day) * DAY_S, Some("boot-1"), 10.0));
-    let found = judged(&contender("main", same.collect()), &new, Meeting::PlainUrl, DaySpread::Unknown);
+    let found =
+        judged(&contender("main", same.collect()), &new, Meeting::PlainUrl, DaySpread::Unknown);
     assert_eq!(found.mode, Mode::SingleStart);
 }
 
@@ -232,7 +241,8 @@ fn two_urls_are_routes_only_where_both_tell_the_same_start() {
         (0..6).map(one).collect()
     };
     let with = |a, b| {
-        let (base, new) = (contender("direct", rounds(a, 1.0)), contender("gateway", rounds(b, 1.1)));
+        let (base, new) =
+            (contender("direct", rounds(a, 1.0)), contender("gateway", rounds(b, 1.1)));
         judged(&base, &new, Meeting::Routes, DaySpread::None)
     };
     let same = with(Some("boot-1"), Some("boot-1"));
@@ -258,7 +268,7 @@ fn several_runs_of_a_baseline_meet_in_their_blocks_mean() {
     let found = judged(&base, &new, Meeting::Restarted, DaySpread::None);
     assert_eq!(found.blocks, 5);
     // √(1 × 1.21) = 1.1: no change against the mean of both.
-    assert!(step(&found).change.unwrap().abs() < 1e-6, "{:?}", step(&found));
+    assert!(step(&found).change.unwrap().abs() < 0.003, "{:?}", step(&found));
     // One run of another seed: nothing pairs.
     let mut other = starts(5, 0, 0, 1.0);
     other[2].seed = Seed(99);
@@ -276,7 +286,7 @@ fn what_differs_in_kind_is_incomparable_and_says_in_what() {
         (|c| c.facts.models = BTreeSet::from(["other".into()]), "models"),
         (|c| c.points[0].point.input = Length::from(128), "lengths"),
         (
-            |c| c.points[0].starts.iter_mut().for_each(|s| s.summary.output_tokens = 200 * 31),
+            |c| c.points[0].starts.iter_mut().for_each(|s| s.summary.output_tokens = 200 * 7),
             "output tokens",
         ),
         (|c| c.facts.apis = BTreeSet::from(["chat".into()]), "APIs"),
@@ -314,10 +324,8 @@ fn load_points_of_one_side_are_new_or_removed_and_fail_nothing() {
 #[test]
 fn an_invalid_start_costs_its_block_and_a_fifth_of_them_the_figure() {
     let busy = |starts: &mut Vec<MeasuredStart>, block: usize| {
-        let health = inferometer::record::stored::Health {
-            client_cpu: Some(0.99),
-            ..Default::default()
-        };
+        let health =
+            inferometer::record::stored::Health { client_cpu: Some(0.99), ..Default::default() };
         starts[block].health = vec![health];
     };
     let base = contender("a", starts(8, 0, 0, 1.0));
