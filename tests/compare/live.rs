@@ -55,7 +55,9 @@ async fn ten_percent_slower_is_found_in_five_blocks_and_a_look_ends_the_run() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_percent_slower_is_found_in_eight_blocks() {
     let folder = TempDir::new().unwrap();
-    let settings = against(folder.path(), 8, 5, 1.05);
+    let mut settings = against(folder.path(), 8, 5, 1.05);
+    // The quietest figure alone, so that it has the whole level.
+    settings.judge.gate = Some(vec![Measure::ITL_P50]);
     run(&settings).await.unwrap();
     let conclusion = at_ease(&settings, &newest_run(&settings));
     let found = comparison(&conclusion);
