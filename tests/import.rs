@@ -1,6 +1,6 @@
 //! Result files of `vllm bench serve`: what they hold is read right, what they lack is said, what is
 //! wrong is named.
-#![allow(clippy::unwrap_used, clippy::float_cmp)] // a test may
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods)] // a test may
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -443,4 +443,28 @@ fn an_imported_run_is_stored_like_any_other() {
     assert!(words.contains("`Cargo.toml` is not a result file"), "{words}");
     let bad = inferometer(folder.path(), &["import", file, "--as", "x", "--metadata", "tokens"]);
     assert_eq!(bad.status.code(), Some(2));
+}
+
+#[test]
+fn compare_takes_result_files_as_they_are() {
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str| format!("tests/results/h200-vllm/{name}-512x128-c64.json");
+    let (a, b) = (file("A1"), file("B1"));
+    let markdown = text(&inferometer(folder.path(), &["compare", &a, &b, "--format", "markdown"]));
+    assert!(row(&markdown, "| A1-512x128-c64.json |").contains(&"839".to_owned()));
+    assert!(row(&markdown, "| B1-512x128-c64.json |").contains(&"831".to_owned()));
+    // The same file name in two folders: the folders tell them apart.
+    for (place, from) in [("old", &a), ("new", &b)] {
+        fs::create_dir(folder.path().join(place)).unwrap();
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(from);
+        fs::copy(from, folder.path().join(place).join("result.json")).unwrap();
+    }
+    let path = |place: &str| folder.path().join(place).join("result.json").display().to_string();
+    let sides = [path("old"), path("new")];
+    let compare = ["compare", &sides[0], &sides[1], "--format", "json"];
+    let json: Value = serde_json::from_str(&text(&inferometer(folder.path(), &compare))).unwrap();
+    let point = json["groups"][0]["load_points"][0].to_string();
+    assert!(point.contains("5612") && point.contains("5695"), "both sides: {point}");
+    let unknown = inferometer(folder.path(), &["compare", "neither", "nor"]);
+    assert_eq!(unknown.status.code(), Some(2));
 }

@@ -14,7 +14,7 @@ use crate::store::Store;
 /// Stored runs or baselines; the first is the base.
 #[derive(Debug, Args)]
 pub(super) struct CompareCommand {
-    /// Names of baselines, or ids of runs (`inferometer runs`)
+    /// Names of baselines, ids of runs (`inferometer runs`), or result files of `vllm bench serve`
     #[arg(value_name = "NAME", num_args = 2.., required = true)]
     names: Vec<String>,
     /// The same as `--output-format`
@@ -30,7 +30,8 @@ impl CompareCommand {
     pub(super) fn run(&self) -> Result<u8> {
         let settings = self.settings()?;
         let store = Store::open(&settings.output_dir)?;
-        let conclusion = harness::compare_stored(&store, &self.names, &settings.judge)?;
+        let names = super::import::sides(&store, &self.names)?;
+        let conclusion = harness::compare_stored(&store, &names, &settings.judge)?;
         let mut output = self.output.clone();
         output.output_format = self.format.unwrap_or(output.output_format);
         present(&conclusion, output.surface(Action::Run, Entry::Command), None)

@@ -1,7 +1,7 @@
 //! `import`: another tool's result files as a stored run, with a baseline that points at it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -15,7 +15,7 @@ use crate::record::stored::Health;
 use crate::report::terminal;
 use crate::scenario::Load;
 use crate::settings::Settings;
-use crate::store::Store;
+use crate::store::{Store, files};
 use crate::summary::{self, RoundInput, health};
 
 /// Result files of `vllm bench serve`.
@@ -54,13 +54,52 @@ impl ImportCommand {
             command_line: command_line(),
             at,
         };
-        let mut imported = import::read(&order)?;
-        find_waves(&mut imported);
-        let run = keep(&store, &imported)?;
-        store.baselines().save(&self.name, &run.id, at)?;
+        let run = into_store(&store, &order)?;
         terminal::print(&told(&self.name, &run))?;
         Ok(gate::FINE)
     }
+}
+
+/// The names of sides to compare, of which some may be result files: those are imported under their
+/// file names. A baseline or a run of that name comes first.
+pub(super) fn sides(store: &Store, names: &[String]) -> Result<Vec<String>> {
+    let runs = store.run_ids()?;
+    let file_names: Vec<_> = names.iter().filter_map(|name| Path::new(name).file_name()).collect();
+    let mut sides = Vec::new();
+    for name in names {
+        let path = Path::new(name);
+        let known = runs.contains(name) || store.baselines().find(name)?.is_some();
+        if known || !files::exists(path) {
+            sides.push(name.clone());
+            continue;
+        }
+        // `old/result.json new/result.json`: the folders tell them apart.
+        let twins = file_names.iter().filter(|other| Some(**other) == path.file_name()).count();
+        let side = match path.file_name() {
+            Some(file) if twins == 1 => file.to_string_lossy().into_owned(),
+            _ => name.trim_start_matches(['.', '/']).replace('/', "-"),
+        };
+        let order = Order {
+            files: &[path.to_owned()],
+            name: &side,
+            scenario: None,
+            metadata: &BTreeMap::new(),
+            command_line: command_line(),
+            at: Clock::start().wall_origin(),
+        };
+        into_store(store, &order)?;
+        sides.push(side);
+    }
+    Ok(sides)
+}
+
+/// Reads the files, writes the run, and points the baseline at it.
+fn into_store(store: &Store, order: &Order<'_>) -> Result<StoredRun> {
+    let mut imported = import::read(order)?;
+    find_waves(&mut imported);
+    let run = keep(store, &imported)?;
+    store.baselines().save(order.name, &run.id, order.at)?;
+    Ok(run)
 }
 
 /// The command without the program's path.

@@ -251,9 +251,16 @@ pub(super) fn present(
         OutputFormat::Terminal => {
             let color = Color::of(&std::io::stdout());
             let mut text = terminal::render(&conclusion.report, terminal::width(), color);
-            for reason in &conclusion.gate.reasons {
-                let line = super::broken(&format!("gate: {reason}"), terminal::width());
-                text.push_str(&format!("{line}\n"));
+            // The first decides; the verdicts above tell the others.
+            if let Some((first, others)) = conclusion.gate.reasons.split_first() {
+                let more = match others.len() {
+                    0 => String::new(),
+                    n => format!(" (and {n} more)"),
+                };
+                let code = conclusion.gate.exit_code;
+                let line = format!("gate: exit code {code}: {first}{more}");
+                text.push_str(&super::broken(&line, terminal::width()));
+                text.push('\n');
             }
             if let Some(told) = baseline {
                 text.push_str(&baseline_line(told, surface.entry));

@@ -143,9 +143,11 @@ pub fn incomparable_point(
         ("output tokens", |s: &MeasuredStart| s.summary.output_tokens),
     ] {
         if let (Some(a), Some(b)) = (per_request(base, tokens), per_request(new, tokens))
-            && (a / b - 1.0).abs() > 0.005 && base.point.lengths_are_fixed() {
-                return Some(format!("{what} per request differ: {a:.1} against {b:.1}"));
-            }
+            && (a / b - 1.0).abs() > 0.005
+            && base.point.lengths_are_fixed()
+        {
+            return Some(format!("{what} per request differ: {a:.1} against {b:.1}"));
+        }
     }
     None
 }

@@ -49,16 +49,18 @@ pub fn judge(base: &Contender, new: &Contender, judging: &Judging<'_>) -> Compar
     let whole = incomparable(&base.facts, &new.facts);
     let mut drafts = Vec::new();
     for (index, pair) in matched.iter().enumerate() {
-        let barrier = whole.clone().or_else(|| {
-            incomparable_point((pair.base, &base.facts), (pair.new, &new.facts))
-        });
+        let barrier = whole
+            .clone()
+            .or_else(|| incomparable_point((pair.base, &base.facts), (pair.new, &new.facts)));
         drafts.extend(draft_point(index, *pair, barrier.as_ref(), judging));
     }
     let failures = judge_failures(&matched, judging);
     let decided = decide_drafts(&mut drafts, &matched, &failures, judging);
     cells.extend(decided.cells);
     if judging.standing.advice.is_none() && whole.is_none() {
-        cells.extend(failures.iter().map(|result| shown::failures(result, matched[result.scenario])));
+        cells.extend(
+            failures.iter().map(|result| shown::failures(result, matched[result.scenario])),
+        );
     }
     let mut comparison = Comparison {
         mode: judging.standing.mode,
@@ -176,8 +178,9 @@ fn draft_point(
             let (role, note) = settled_role(role, noise, floor, &pair.new.id, measure, judging);
             let Values { base, new, barrier: faulty } =
                 values::values(pair.base, pair.new, measure, judging);
-            let stuck = (saturated && validity::touches(Reach::Latencies, measure))
-                .then(|| (Verdict::Saturated, "only its capacity is judged: the queue grows".into()));
+            let stuck = (saturated && validity::touches(Reach::Latencies, measure)).then(|| {
+                (Verdict::Saturated, "only its capacity is judged: the queue grows".into())
+            });
             let dayless = judging.standing.days == DaySpread::Calibrated
                 && noise.and_then(|noise| noise.day_sd).is_none();
             let dayless = dayless.then(|| {
@@ -194,7 +197,11 @@ fn draft_point(
                     floor,
                     margin: floor,
                     resolution: resolution(measure),
-                    day_sd: if judging.standing.days == DaySpread::Calibrated { day_sd } else { 0.0 },
+                    day_sd: if judging.standing.days == DaySpread::Calibrated {
+                        day_sd
+                    } else {
+                        0.0
+                    },
                     base,
                     new,
                 },

@@ -6,6 +6,7 @@ use crate::scenario::LoadPoint;
 use crate::stats::crossover::{Bounds, Crossover, Curve, Located, Steadiness, excess};
 use crate::summary::Summary;
 use crate::summary::measured::MeasuredSide;
+use crate::units::significant;
 
 /// Loads whose QPS per latency lies within this share of the best count as best value.
 const BEST_VALUE_SHARE: f64 = 0.10;
@@ -189,12 +190,14 @@ fn crossover_words(crossover: &Crossover) -> Turning {
         }
         Crossover::NotReached { throughput_multiple, latency_multiple } => Turning {
             state: format!(
-                "not reached (QPS × {throughput_multiple:.1}, latency × {latency_multiple:.2} at the highest load)"
+                "not reached: at the highest load QPS is ×\u{a0}{}, latency ×\u{a0}{}",
+                significant(*throughput_multiple),
+                significant(*latency_multiple)
             ),
             ..Turning::default()
         },
         Crossover::NoGain => Turning {
-            state: "no batching gain: latency grows faster than QPS from the first load on".into(),
+            state: "below the lowest load: from there on latency grows faster than QPS".into(),
             ..Turning::default()
         },
     }

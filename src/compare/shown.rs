@@ -152,7 +152,8 @@ pub(super) fn failures(result: &FailureResult, pair: Pair<'_>) -> Cell {
         change: Some(result.difference),
         interval: Some((interval.low, interval.high)),
         p_holm: Some(result.p_holm),
-        reason: undecided.then(|| "requests failed, and no more of them than before is shown".into()),
+        reason: undecided
+            .then(|| "requests failed, and no more of them than before is shown".into()),
         ..empty(pair.new, Measure::ERROR_RATE)
     }
 }

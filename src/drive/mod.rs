@@ -27,7 +27,7 @@ use crate::api::{Dialect, Offers};
 use crate::clock::Clock;
 use crate::plan::{Phase, RoundPlan, Side};
 use crate::record::stored::{Health, RoundStatus};
-use crate::record::{Finding, GapHistogram, RequestRecord};
+use crate::record::{Finding, GapHistogram, PositionGaps, RequestRecord};
 use crate::scenario::PromptSource;
 use crate::settings::SlotStart;
 use crate::transport::{Client, Exchange};
@@ -150,6 +150,8 @@ pub struct RoundOutcome {
     pub itl: GapHistogram,
     /// Gaps between their events.
     pub icl: GapHistogram,
+    /// Gaps between tokens by their place in the answer, of the same requests.
+    pub positions: PositionGaps,
     /// When the window opened, ns on the run's clock.
     pub window_open_ns: u64,
     /// When it closed; equal to the opening where the round was stopped before it.

@@ -205,6 +205,7 @@ fn outcome(job: &RoundJob, landed: Landed) -> RoundOutcome {
     RoundOutcome {
         itl: tally.itl,
         icl: tally.icl,
+        positions: tally.positions,
         window_open_ns: window.open_ns,
         window_close_ns: window.close_ns,
         status,

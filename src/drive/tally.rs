@@ -3,7 +3,9 @@
 use super::ErrorLimit;
 use super::window::Window;
 use crate::plan::PlannedRequest;
-use crate::record::{GapHistogram, Outcome, RequestIdent, RequestRecord, record_gaps};
+use crate::record::{
+    GapHistogram, Outcome, PositionGaps, RequestIdent, RequestRecord, record_gaps,
+};
 use crate::transport::{Exchange, FailureKind};
 
 /// Failures whose evidence is kept; of later ones the kind and the status are. Evidence takes up to
@@ -38,6 +40,7 @@ pub(super) struct Tally {
     pub(super) records: Vec<RequestRecord>,
     pub(super) itl: GapHistogram,
     pub(super) icl: GapHistogram,
+    pub(super) positions: PositionGaps,
     /// How late requests of the window were sent.
     pub(super) lags: GapHistogram,
     pub(super) completed: u64,
@@ -56,6 +59,7 @@ impl Tally {
             records: Vec::new(),
             itl: GapHistogram::new(),
             icl: GapHistogram::new(),
+            positions: PositionGaps::default(),
             lags: GapHistogram::new(),
             completed: 0,
             failed: 0,
@@ -100,6 +104,7 @@ impl Tally {
             }
             if record.is_sample() {
                 record_gaps(&exchange.timeline, &mut self.itl, &mut self.icl);
+                self.positions.add(&exchange.timeline);
             }
             self.records.push(record);
         }

@@ -11,8 +11,8 @@ use crate::environment;
 use crate::error::Result;
 use crate::plan::{Phase, Plan, Side};
 use crate::preflight::{self, Demands};
-use crate::record::{Severity, StoredRun};
 use crate::record::stored::{DEFINITIONS, RunStatus, SCHEMA, StoredPoint, StoredSide};
+use crate::record::{Severity, StoredRun};
 use crate::report::progress::{Event, Reporter};
 use crate::report::terminal;
 use crate::rng::Seed;
@@ -81,9 +81,8 @@ pub(super) fn new_run(settings: &Settings, plan: &Plan, clock: Clock) -> StoredR
 
 /// Keeps the hashes of the prompt files: other prompts make a comparison incomparable.
 pub(super) fn note_datasets(run: &mut StoredRun, hashes: &BTreeMap<PathBuf, String>) {
-    let text = |(path, hash): (&PathBuf, &String)| {
-        (format!("{DATASET}{}", path.display()), hash.clone())
-    };
+    let text =
+        |(path, hash): (&PathBuf, &String)| (format!("{DATASET}{}", path.display()), hash.clone());
     run.settings.extend(hashes.iter().map(text));
 }
 

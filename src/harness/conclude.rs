@@ -434,13 +434,7 @@ fn point_side(data: PointData) -> PointSide {
 fn write(store: &Store, report: &Report) -> Result<PathBuf> {
     let folder = store.layout().report();
     files::clear_folder(&folder)?;
-    let put = |path: &str, text: &str| {
-        let file = folder.join(path);
-        if let Some(parent) = file.parent() {
-            files::make_folder(parent)?;
-        }
-        files::write_atomic(&file, text)
-    };
+    let put = |path: &str, text: &str| files::write_plain(&folder.join(path), text);
     html::render(report, &mut |path, text| put(path, text))?;
     put("report.json", &json::render(report)?)?;
     put("verdict.md", &markdown::render(report, None))?;

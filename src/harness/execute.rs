@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::health::Notes;
 use super::conclude;
+use super::health::Notes;
 use super::measure;
 use super::own::Own;
 use super::prompts::PromptFiles;

@@ -108,13 +108,7 @@ impl Faction {
     pub(super) fn pooled(&self, store: &Store, point_id: &str) -> Result<Option<PointData>> {
         let mut all = Vec::new();
         for run in &self.runs {
-            all.extend(measure::point_data(
-                store,
-                run,
-                point_id,
-                self.side,
-                Unit::of(run.design),
-            )?);
+            all.extend(measure::point_data(store, run, point_id, self.side, Unit::of(run.design))?);
         }
         measure::joined(all, || measure::pooled_summary(store, &self.runs, point_id, self.side))
     }

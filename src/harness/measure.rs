@@ -167,6 +167,11 @@ fn slowest<'a>(
 
 fn series(round: &StoredRound, data: &RoundData) -> BTreeMap<String, Vec<(f64, f64)>> {
     let mut series = own_series(round, data);
+    if !round.itl_by_position_ms.is_empty() {
+        #[allow(clippy::cast_precision_loss)] // positions of tokens
+        let points = round.itl_by_position_ms.iter().map(|(token, ms)| (*token as f64, *ms));
+        series.insert("itl_by_position_ms".to_owned(), points.collect());
+    }
     for (name, points) in &round.series {
         let points = points.iter().map(|(at_ns, value)| {
             #[allow(clippy::cast_precision_loss)]

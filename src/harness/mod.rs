@@ -4,8 +4,8 @@ mod begin;
 mod calibrate;
 mod conclude;
 mod execute;
-mod health;
 mod faction;
+mod health;
 mod measure;
 mod own;
 mod prompts;
@@ -24,8 +24,8 @@ use std::sync::Arc;
 
 use crate::api::Dialect;
 use crate::clock::Clock;
-use crate::drive::{Interrupt, Urgency};
 use crate::compare::looks::Looks;
+use crate::drive::{Interrupt, Urgency};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{self, ListFormat, Matching, Plan};
 use crate::record::StoredRun;
@@ -317,8 +317,9 @@ impl Harness {
         let mut settings = self.settings.clone();
         if !settings.looks.is_empty() {
             let bad = || {
-                Error::usage("`--looks` is not a list of looks")
-                    .with_hint("write up to ten ascending numbers of restarts, for example `5,8,12`")
+                Error::usage("`--looks` is not a list of looks").with_hint(
+                    "write up to ten ascending numbers of restarts, for example `5,8,12`",
+                )
             };
             let looks = Looks::at(&settings.looks).ok_or_else(bad)?;
             settings.starts = settings.starts.max(looks.most_blocks());

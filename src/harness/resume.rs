@@ -58,8 +58,7 @@ pub(super) fn take_up(
 fn whole_blocks(run: &StoredRun, plan: &Plan) -> BTreeSet<u32> {
     let is_whole = |start: &StartPlan| {
         let of_start = |block, side| block == start.block && side == start.side;
-        let failed =
-            run.starts.iter().any(|s| of_start(s.block, s.side) && s.failure.is_some());
+        let failed = run.starts.iter().any(|s| of_start(s.block, s.side) && s.failure.is_some());
         // A sweep that stops at saturation leaves rounds out: it went on to a later block.
         let went_on = run.starts.iter().any(|s| s.block > start.block);
         let all_there = start.rounds.iter().all(|planned| {

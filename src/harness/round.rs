@@ -59,6 +59,7 @@ impl Session<'_> {
             telemetry: seen.telemetry,
             series: seen.series,
             reported: BTreeMap::new(),
+            itl_by_position_ms: outcome.positions.means_ms(),
         };
         self.keep(round, outcome, plan)
     }

@@ -62,7 +62,8 @@ fn essence(words: &str) -> &str {
 }
 
 fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(LONGEST_MESSAGE)]
+    let end = (0..=LONGEST_MESSAGE.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }
 
 #[cfg(test)]

@@ -88,20 +88,16 @@ fn point(order: &Order<'_>, result: &VllmResult) -> LoadPoint {
 
 /// One name is one configuration: one model, one API.
 fn one_configuration(placed: &[Placed]) -> Result<()> {
-    let facts: [(&str, fn(&VllmResult) -> &String); 2] =
-        [("model", |result| &result.model), ("API", |result| &result.api)];
-    for (what, fact) in facts {
-        let mut differing =
-            placed.windows(2).filter(|pair| fact(&pair[0].result) != fact(&pair[1].result));
-        if let Some([a, b]) = differing.next() {
-            return Err(Error::usage(format!(
-                "`{}` and `{}` differ in their {what}: `{}` and `{}`",
-                a.result.source,
-                b.result.source,
-                fact(&a.result),
-                fact(&b.result)
-            ))
-            .with_hint("one name is one configuration: import them under two names"));
+    for pair in placed.windows(2) {
+        let (a, b) = (&pair[0].result, &pair[1].result);
+        for (what, of_a, of_b) in [("model", &a.model, &b.model), ("API", &a.api, &b.api)] {
+            if of_a != of_b {
+                return Err(Error::usage(format!(
+                    "`{}` and `{}` differ in their {what}: `{of_a}` and `{of_b}`",
+                    a.source, b.source
+                ))
+                .with_hint("one name is one configuration: import them under two names"));
+            }
         }
     }
     Ok(())
@@ -211,6 +207,7 @@ fn round(order: &Order<'_>, id: &str, pass: u32, result: &VllmResult) -> StoredR
         telemetry: BTreeMap::new(),
         series: BTreeMap::new(),
         reported: result.reported.clone(),
+        itl_by_position_ms: Vec::new(),
     }
 }
 

@@ -69,7 +69,13 @@ impl Examination<'_> {
         };
         let refused = |error: Error| failure(FailureKind::BadRequest, error.to_string());
         let body = dialect.body(&request).map_err(refused)?;
-        let exchange = self.client.exchange(self.clock, dialect, body, None).await;
+        let exchange = self.client.exchange(self.clock, dialect, body.clone(), None).await;
+        // A connection that the server had closed meanwhile tells nothing of it.
+        let stale = |f: &Failure| f.kind == FailureKind::StaleConnection;
+        let exchange = match exchange.failure.as_ref().is_some_and(stale) {
+            true => self.client.exchange(self.clock, dialect, body, None).await,
+            false => exchange,
+        };
         match exchange.failure {
             Some(failure) => Err(failure),
             None => Ok(exchange),

@@ -197,6 +197,9 @@ pub struct StoredRound {
         serialize_with = "finite::values"
     )]
     pub reported: BTreeMap<String, f64>,
+    /// Mean ITL of the measured requests by token position, from 1, in ms; at most 128 places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub itl_by_position_ms: Vec<(u64, f64)>,
 }
 
 /// What a warm-up did.

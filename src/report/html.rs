@@ -67,6 +67,9 @@ fn title(input: &ReportInput) -> String {
 fn templates() -> Result<Tera> {
     let mut tera = Tera::new();
     tera.register_filter("code", |text: &str, _: tera::Kwargs, _: &tera::State| code(text));
+    tera.register_filter("flags", |text: &str, _: tera::Kwargs, _: &tera::State| {
+        flags(&escape(text))
+    });
     tera.add_raw_templates(TEMPLATES).map_err(|e| defect("a template does not parse", e))?;
     Ok(tera)
 }
@@ -97,11 +100,20 @@ fn code(text: &str) -> String {
         let closed = index + 1 < parts.len();
         match (index % 2, closed) {
             (0, _) => html.push_str(&escaped),
-            (_, true) => html.push_str(&format!("<code>{escaped}</code>")),
+            (_, true) => html.push_str(&format!("<code>{}</code>", flags(&escaped))),
             (_, false) => html.push_str(&format!("`{escaped}")), // never closed: a plain backtick
         }
     }
     html
+}
+
+/// Keeps flags whole in escaped text: browsers break lines after any hyphen.
+fn flags(escaped: &str) -> String {
+    let word = |word: &str| match word.starts_with('-') && word.len() > 1 {
+        true => format!("<span class=\"flag\">{word}</span>"),
+        false => word.to_owned(),
+    };
+    escaped.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 fn escape(text: &str) -> String {
@@ -137,7 +149,11 @@ mod tests {
 
     #[test]
     fn code_is_set_and_safe() {
-        assert_eq!(code("use `-x <y>` now"), "use <code>-x &lt;y&gt;</code> now");
+        assert_eq!(
+            code("use `-x <y>` now"),
+            "use <code><span class=\"flag\">-x</span> &lt;y&gt;</code> now"
+        );
+        assert_eq!(code("`--x <y`"), "<code><span class=\"flag\">--x</span> &lt;y</code>");
         assert_eq!(code("a ` b"), "a ` b");
         assert_eq!(code("`a` `b"), "<code>a</code> `b");
     }

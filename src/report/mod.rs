@@ -79,7 +79,8 @@ pub struct PointSide {
     pub intervals: BTreeMap<String, (f64, f64)>,
     /// Values of single requests, for distributions; at most some thousands each.
     pub samples: Samples,
-    /// Name → (seconds since the window opened, value), at most 600 each. The names that charts
+    /// Name → (seconds since the window opened, value), at most 600 each; `itl_by_position_ms` is
+    /// over token positions instead. The names that charts
     /// know are listed in `view/point.rs`; others get a chart of their own.
     pub series: BTreeMap<String, Vec<(f64, f64)>>,
     /// Its slowest requests by E2EL, at most 20.

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use super::view::figures::{self, FindingView};
 use super::view::{self, Outcome, index, shorten};
 use super::{PointInput, Report, ReportInput};
-use crate::compare::Verdict;
+use crate::compare::{Cell, Comparison, Verdict};
 use crate::metric::{Measure, Metric};
 use crate::units;
 
@@ -15,6 +15,8 @@ const NARROW: usize = 80;
 const WIDE: usize = 104;
 /// Verdicts told one by one; the rest is counted.
 const TOLD: usize = 24;
+/// Of these, those that are inconclusive.
+const UNSURE_TOLD: usize = 8;
 /// Load points in the table; of more, those that changed most.
 const TABLE_POINTS: usize = 40;
 /// Width of a column of numbers, and of the last.
@@ -223,29 +225,94 @@ fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) 
     let line = wrapped(&format!("{}: {}", outcome.label(), index::headline(input)), width, 2);
     let painted = color.paint(tone, outcome.label());
     text.push_str(&format!("\n{}\n", line.replacen(outcome.label(), &painted, 1)));
-    let ranked = figures::ranked_cells(input, None);
-    let worth = |verdict| !matches!(verdict, Verdict::Unchanged | Verdict::WithinNoise);
-    let told: Vec<_> = ranked.iter().filter(|(_, c)| c.gated && worth(c.verdict)).collect();
-    for (comparison, cell) in told.iter().take(TOLD) {
-        let tone = match view::verdict_class(cell.verdict) {
-            "good" => Tone::Good,
-            "bad" => Tone::Bad,
-            "warn" | "unsure" => Tone::Warn,
-            _ => Tone::Dim,
-        };
-        let mark = color.paint(tone, view::verdict_mark(cell.verdict));
-        let side = if input.comparisons.len() > 1 {
-            format!(" ({})", plain(&comparison.new_label))
-        } else {
-            String::new()
-        };
-        let id = fit(&plain(&cell.point), 40);
-        let line = format!("{id}{side}: {}", plain(&view::cell_sentence(cell)));
-        text.push_str(&format!("  {mark} {}\n", wrapped(&line, width - 4, 4)));
+    let told = Told::of(input);
+    let several = input.comparisons.len() > 1;
+    for (comparison, point) in &told.places {
+        let side =
+            if several { format!(" ({})", plain(&comparison.new_label)) } else { String::new() };
+        text.push_str(&format!("{}{side}\n", fit(&plain(point), width - cells(&side).min(40))));
+        for cell in told.at(comparison, point) {
+            cell_lines(text, cell, width, color);
+        }
     }
-    if told.len() > TOLD {
-        text.push_str(&format!("    and {} more in the report\n", told.len() - TOLD));
+    if told.left_out > 0 {
+        text.push_str(&format!("and {} more in the report\n", told.left_out));
     }
+}
+
+/// The gated cells to tell, by load point, those that matter most first.
+struct Told<'a> {
+    places: Vec<(&'a Comparison, &'a str)>,
+    cells: Vec<(&'a Comparison, &'a Cell)>,
+    left_out: usize,
+}
+
+impl<'a> Told<'a> {
+    fn of(input: &'a ReportInput) -> Self {
+        let worth = |c: &Cell| !matches!(c.verdict, Verdict::Unchanged | Verdict::WithinNoise);
+        let ranked = figures::ranked_cells(input, None);
+        let mut cells: Vec<_> = ranked.into_iter().filter(|(_, c)| c.gated && worth(c)).collect();
+        let all = cells.len();
+        let mut unsure = 0;
+        cells.retain(|(_, cell)| {
+            unsure += usize::from(cell.verdict == Verdict::Inconclusive);
+            cell.verdict != Verdict::Inconclusive || unsure <= UNSURE_TOLD
+        });
+        cells.truncate(TOLD);
+        let mut places: Vec<(&Comparison, &str)> = Vec::new();
+        for (comparison, cell) in &cells {
+            let known = |(c, point): &(&Comparison, &str)| {
+                c.new_label == comparison.new_label && *point == cell.point
+            };
+            if !places.iter().any(known) {
+                places.push((comparison, &cell.point));
+            }
+        }
+        Self { places, left_out: all - cells.len(), cells }
+    }
+
+    fn at(&self, comparison: &Comparison, point: &str) -> impl Iterator<Item = &'a Cell> {
+        let here = move |(c, cell): &&(&'a Comparison, &'a Cell)| {
+            c.new_label == comparison.new_label && cell.point == point
+        };
+        self.cells.iter().filter(here).map(|(_, cell)| *cell)
+    }
+}
+
+/// A number that changed, in columns: base and new, the change with its interval, the verdict; below
+/// it why, where the numbers do not say.
+fn cell_lines(text: &mut String, cell: &Cell, width: usize, color: Color) {
+    let tone = match view::verdict_class(cell.verdict) {
+        "good" => Tone::Good,
+        "bad" => Tone::Bad,
+        "warn" | "unsure" => Tone::Warn,
+        _ => Tone::Dim,
+    };
+    let mark = color.paint(tone, view::verdict_mark(cell.verdict));
+    let verdict = color.paint(tone, view::verdict_label(cell.verdict));
+    let (base, new) =
+        (view::value(cell.measure, cell.base), view::value_unit(cell.measure, cell.new));
+    let change = format!(
+        "{} {}",
+        view::change(cell.measure, cell.change),
+        view::change_interval(cell.interval)
+    );
+    let columns = [
+        padded(&cell.measure.label(), 17),
+        padded(&format!("{base} → {new}"), 21),
+        padded(change.trim_end(), 22),
+        verdict,
+    ];
+    text.push_str(&format!("  {mark} {}\n", columns.join(" ")));
+    if let Some(note) = view::cell_note(cell) {
+        let note = wrapped(&plain(&note), width - 6, 6);
+        text.push_str(&format!("      {}\n", color.paint(Tone::Dim, &note)));
+    }
+}
+
+/// `text` with spaces up to `width`; longer text is left whole.
+fn padded(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(cells(text))))
 }
 
 fn section(text: &mut String, head: &str, lines: &[String], width: usize, color: Color) {
@@ -339,8 +406,9 @@ fn right(text: &str, width: usize) -> String {
 pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> String {
     let mut result = String::new();
     let mut used = 0;
-    for word in text.split_whitespace() {
-        let word = fit(word, width);
+    // Not at a space that binds a number to its unit; what is printed is a plain one.
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let word = fit(word, width).replace('\u{a0}', " ");
         let length = cells(&word);
         if used > 0 && used + 1 + length > width {
             result.push('\n');

@@ -135,6 +135,16 @@ pub fn write_atomic(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     Ok(())
 }
 
+/// Writes a file that can be made again, without waiting for the disk: a report of hundreds of pages
+/// would wait longer than it computes. Makes the folders above it.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub fn write_plain(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+    make_folder(&parent(path))?;
+    fs::write(path, content).map_err(|error| failed("write", path, error))
+}
+
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(content)?;

@@ -126,10 +126,12 @@ impl Store {
             let Some(data) = wanted.get_mut(&line.key()) else { continue };
             let gaps = GapHistogram::from_base64(&line.base64)
                 .map_err(|error| lines.broken(&error).with_cause(error))?;
-            match line.kind {
-                GapKind::Itl => data.itl.merge(&gaps),
-                GapKind::Icl => data.icl.merge(&gaps),
-            }
+            let known = match line.kind {
+                GapKind::Itl => &mut data.itl,
+                GapKind::Icl => &mut data.icl,
+            };
+            // Merging walks every bucket, and nearly always there is one line to a round.
+            if known.count() == 0 { *known = gaps } else { known.merge(&gaps) }
         }
         Ok(())
     }

@@ -52,12 +52,14 @@ pub fn level(samples: &[(u64, f64)]) -> Option<(f64, Option<f64>)> {
     Some((mean, ratio))
 }
 
-/// The sentence. The client comes first (its faults hide all others), then the queue, the route, and
-/// the server's compute.
+/// The sentence. A queue that the server itself tells of is real whatever the client does, so it comes
+/// first; then the client, whose faults hide all that is seen from outside; then arrivals that outrun the
+/// completions, the route, and the server's compute.
 #[must_use]
 pub fn sentence(at: &Circumstances) -> Finding {
-    let text = client(at)
-        .or_else(|| queue(at))
+    let text = queue(at)
+        .or_else(|| client(at))
+        .or_else(|| behind(at))
         .or_else(|| route(at))
         .or_else(|| compute(at))
         .unwrap_or_else(|| none(at));
@@ -77,7 +79,7 @@ fn queue(at: &Circumstances) -> Option<String> {
     let ttft_ms = at.told.get("server_ttft_mean_ms").copied();
     let share = queue_ms.zip(ttft_ms).filter(|(_, ttft)| *ttft > 0.0).map(|(q, ttft)| q / ttft);
     let rules = share.is_some_and(|share| share > QUEUE_SHARE);
-    if !at.saturated && waiting.is_none() && !rules {
+    if waiting.is_none() && !rules {
         return None;
     }
     let mut facts = Vec::new();
@@ -93,6 +95,13 @@ fn queue(at: &Circumstances) -> Option<String> {
         facts.push("completions fall behind the arrivals".to_owned());
     }
     Some(format!("the limit is the server's queue: {}", facts.join("; ")))
+}
+
+fn behind(at: &Circumstances) -> Option<String> {
+    at.saturated.then(|| {
+        "the limit is the server: completions fall behind the arrivals, wherever they wait"
+            .to_owned()
+    })
 }
 
 fn route(at: &Circumstances) -> Option<String> {
@@ -150,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_has_its_sentence_and_the_client_comes_first() {
+    fn each_limit_has_its_sentence_in_its_order() {
         let begins = |at: &Circumstances, begin: &str| {
             let text = sentence(at).text;
             assert!(text.starts_with(begin), "{text}");
@@ -166,10 +175,12 @@ mod tests {
         begins(&at, "the limit is the server's compute: its GPU is 99 % busy");
         at.told = told(&[("outside_e2el_ms", 30.0), ("client_e2el_mean_ms", 100.0)]);
         begins(&at, "the limit is the route: 30.0 of 100.0 ms");
-        at.waiting = vec![(4.0, Some(2.0))];
-        begins(&at, "the limit is the server's queue: 4.0 requests wait on average, and more");
+        at.saturated = true;
+        begins(&at, "the limit is the server: completions fall behind");
         at.client_faults = vec!["the client used 95 % of its cores".to_owned()];
         begins(&at, "the limit is the client: the client used 95 %");
+        at.waiting = vec![(4.0, Some(2.0))];
+        begins(&at, "the limit is the server's queue: 4.0 requests wait on average, and more");
         let calm = Circumstances { waiting: vec![(0.0, None)], ..Circumstances::default() };
         begins(&calm, "no limit is reached");
         let waits = told(&[("server_queue_time_mean_ms", 90.0), ("server_ttft_mean_ms", 100.0)]);

@@ -232,8 +232,8 @@ fn count_requests(summary: &mut Summary, records: &[RequestRecord]) {
 
 fn distributions(rounds: &[RoundInput<'_>]) -> BTreeMap<Metric, Distribution> {
     let of = |metric| match metric {
-        Metric::Itl => Distribution::of_gaps(&pooled(rounds, |input| input.itl)),
-        Metric::Icl => Distribution::of_gaps(&pooled(rounds, |input| input.icl)),
+        Metric::Itl => pooled(rounds, |input| input.itl),
+        Metric::Icl => pooled(rounds, |input| input.icl),
         _ => Distribution::of(&values_ms(rounds, metric)),
     };
     Metric::DISTRIBUTIONS.into_iter().map(|metric| (metric, of(metric))).collect()
@@ -264,12 +264,18 @@ pub fn values_ms(rounds: &[RoundInput<'_>], metric: Metric) -> Vec<f64> {
     records.filter(|record| record.is_sample()).filter_map(of).collect()
 }
 
+/// The gaps of all rounds together; those of one round are not copied, a histogram takes a megabyte.
 fn pooled<'a>(
     rounds: &[RoundInput<'a>],
     gaps: impl Fn(&RoundInput<'a>) -> &'a GapHistogram,
-) -> GapHistogram {
-    let Some((first, others)) = rounds.split_first() else { return GapHistogram::new() };
-    let mut all = gaps(first).clone();
-    others.iter().for_each(|input| all.merge(gaps(input)));
-    all
+) -> Distribution {
+    match rounds {
+        [] => Distribution::default(),
+        [only] => Distribution::of_gaps(gaps(only)),
+        [first, others @ ..] => {
+            let mut all = gaps(first).clone();
+            others.iter().for_each(|input| all.merge(gaps(input)));
+            Distribution::of_gaps(&all)
+        }
+    }
 }

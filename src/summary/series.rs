@@ -13,13 +13,19 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// The most bins of a series: a chart is not wider. Longer rounds get wider bins, in whole seconds.
 const MOST_BINS: u64 = 600;
 
+/// Rounds shorter than this many seconds get bins shorter than one: three bins are no series.
+const FEWEST_BINS: u64 = 10;
+
+/// Bins of short rounds, ns: tenths, fiftieths and hundredths of a second, so that they add up to one.
+const SHORT_BINS_NS: [u64; 5] = [500_000_000, 200_000_000, 100_000_000, 20_000_000, 10_000_000];
+
 /// The most dots of a series; more are thinned evenly.
 const MOST_DOTS: usize = 4_000;
 
 /// A round over time. Times are seconds since its first send.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Width of a bin, s; 1 unless the round is longer than ten minutes.
+    /// Width of a bin, s; 1 unless the round is longer than ten minutes or shorter than 10 s.
     pub bin_s: f64,
     /// When the window opened, s.
     pub open_s: f64,
@@ -71,8 +77,7 @@ impl Series {
         }
         let ends = records.iter().filter_map(ended_ns);
         let end_ns = ends.max().unwrap_or(origin_ns).max(window.close_ns);
-        let seconds = end_ns.saturating_sub(origin_ns).div_ceil(SECOND_NS).max(1);
-        let grid = Grid { origin_ns, bin_ns: seconds.div_ceil(MOST_BINS) * SECOND_NS, end_ns };
+        let grid = Grid { origin_ns, bin_ns: bin_ns(end_ns.saturating_sub(origin_ns)), end_ns };
         Self {
             bin_s: ns_to_s(grid.bin_ns),
             open_s: grid.since(window.open_ns),
@@ -81,6 +86,16 @@ impl Series {
             dots: grid.dots(records),
         }
     }
+}
+
+/// The width of a bin for a round of this length.
+fn bin_ns(length_ns: u64) -> u64 {
+    let seconds = length_ns.div_ceil(SECOND_NS).max(1);
+    if seconds >= FEWEST_BINS {
+        return seconds.div_ceil(MOST_BINS) * SECOND_NS;
+    }
+    let enough = |bin_ns: &u64| length_ns / bin_ns >= FEWEST_BINS;
+    SHORT_BINS_NS.into_iter().find(enough).unwrap_or(SHORT_BINS_NS[SHORT_BINS_NS.len() - 1])
 }
 
 /// Bins of one width from an origin to an end.

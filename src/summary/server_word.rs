@@ -102,12 +102,14 @@ pub fn findings(told: &BTreeMap<String, f64>) -> Vec<Finding> {
 /// The server's times beside ours, in one sentence.
 fn beside(told: &BTreeMap<String, f64>) -> Option<Finding> {
     let mut parts = Vec::new();
-    for ((server, client, outside), label) in PAIRS.into_iter().zip(["TTFT", "TPOT", "ITL", "E2EL"])
-    {
+    let named = PAIRS.into_iter().zip(["TTFT", "TPOT", "ITL", "E2EL"]);
+    // The mean ITL says what the mean TPOT does.
+    for ((server, client, outside), label) in named.filter(|(_, label)| *label != "ITL") {
         if let (Some(server), Some(client), Some(outside)) =
             (told.get(server), told.get(client), told.get(outside))
         {
-            parts.push(format!("{label} {server:.2} + {outside:.2} = {client:.2}"));
+            let sign = if *outside < 0.0 { '−' } else { '+' };
+            parts.push(format!("{label} {server:.2} {sign} {:.2} = {client:.2}", outside.abs()));
         }
     }
     if parts.is_empty() {

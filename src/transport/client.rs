@@ -252,13 +252,25 @@ impl Client {
     }
 
     async fn plain(&self, request: reqwest::RequestBuilder) -> Result<Reply, Failure> {
-        let reading = Box::pin(self.read_plain(request));
+        let reading = Box::pin(self.read_fresh(request));
         match tokio::time::timeout(PLAIN_LIMIT, reading).await {
             Ok(reply) => reply,
             Err(_) => Err(self.failure(
                 FailureKind::TotalTimeout,
                 &format!("no whole answer within {} s", PLAIN_LIMIT.as_secs()),
             )),
+        }
+    }
+
+    /// A plain question whose connection the server had closed is asked once more: nothing is measured
+    /// here, and servers close idle connections after seconds.
+    async fn read_fresh(&self, request: reqwest::RequestBuilder) -> Result<Reply, Failure> {
+        let again = request.try_clone();
+        match (self.read_plain(request).await, again) {
+            (Err(failure), Some(again)) if failure.kind == FailureKind::StaleConnection => {
+                self.read_plain(again).await
+            }
+            (reply, _) => reply,
         }
     }
 

@@ -68,15 +68,9 @@ fn nothing_measured_is_not_a_pass() {
 fn only_the_named_figures_gate() {
     let base = contender("a", starts(6, 0, 0, 1.0));
     let new = contender("b", starts(6, 1, 0, 1.1));
-    let settings =
-        JudgeSettings { gate: Some(vec![Measure::ITL_P99]), ..JudgeSettings::default() };
-    let standing = inferometer::compare::mode::standing(
-        &base,
-        &new,
-        Meeting::Blocks,
-        DaySpread::None,
-        "",
-    );
+    let settings = JudgeSettings { gate: Some(vec![Measure::ITL_P99]), ..JudgeSettings::default() };
+    let standing =
+        inferometer::compare::mode::standing(&base, &new, Meeting::Blocks, DaySpread::None, "");
     let judging = inferometer::compare::judge::Judging {
         standing: &standing,
         settings: &settings,
@@ -85,8 +79,7 @@ fn only_the_named_figures_gate() {
         calibration: None,
     };
     let found = inferometer::compare::judge::judge(&base, &new, &judging);
-    let gated: Vec<Measure> =
-        found.cells.iter().filter(|c| c.gated).map(|c| c.measure).collect();
+    let gated: Vec<Measure> = found.cells.iter().filter(|c| c.gated).map(|c| c.measure).collect();
     assert_eq!(gated, [Measure::ITL_P99, Measure::ERROR_RATE]);
     // Just at 10 %, its floor: found or not, it decides alone.
     assert_eq!(found.gate.exit_code, u8::from(found.has_changed()));

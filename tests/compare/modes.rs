@@ -104,7 +104,12 @@ pub(super) fn judged_with(
     judge(base, new, &judging)
 }
 
-pub(super) fn judged(base: &Contender, new: &Contender, meeting: Meeting, day: DaySpread) -> Comparison {
+pub(super) fn judged(
+    base: &Contender,
+    new: &Contender,
+    meeting: Meeting,
+    day: DaySpread,
+) -> Comparison {
     judged_with(base, new, (meeting, day), None)
 }
 
@@ -218,7 +223,8 @@ fn history_judges_by_the_spread_of_starts_gathered_over_days() {
     assert!(found.advice.unwrap().contains("from one day"));
     // One process measured eight times is one start.
     let same = (0..8).map(|day| start(day, i64::from(day) * DAY_S, Some("boot-1"), 10.0));
-    let found = judged(&contender("main", same.collect()), &new, Meeting::PlainUrl, DaySpread::Unknown);
+    let found =
+        judged(&contender("main", same.collect()), &new, Meeting::PlainUrl, DaySpread::Unknown);
     assert_eq!(found.mode, Mode::SingleStart);
 }
 
@@ -232,7 +238,8 @@ fn two_urls_are_routes_only_where_both_tell_the_same_start() {
         (0..6).map(one).collect()
     };
     let with = |a, b| {
-        let (base, new) = (contender("direct", rounds(a, 1.0)), contender("gateway", rounds(b, 1.1)));
+        let (base, new) =
+            (contender("direct", rounds(a, 1.0)), contender("gateway", rounds(b, 1.1)));
         judged(&base, &new, Meeting::Routes, DaySpread::None)
     };
     let same = with(Some("boot-1"), Some("boot-1"));
@@ -314,10 +321,8 @@ fn load_points_of_one_side_are_new_or_removed_and_fail_nothing() {
 #[test]
 fn an_invalid_start_costs_its_block_and_a_fifth_of_them_the_figure() {
     let busy = |starts: &mut Vec<MeasuredStart>, block: usize| {
-        let health = inferometer::record::stored::Health {
-            client_cpu: Some(0.99),
-            ..Default::default()
-        };
+        let health =
+            inferometer::record::stored::Health { client_cpu: Some(0.99), ..Default::default() };
         starts[block].health = vec![health];
     };
     let base = contender("a", starts(8, 0, 0, 1.0));

@@ -144,12 +144,17 @@ impl Ran {
         Self { result, run, round, truth }
     }
 
+    fn stored(&self) -> &(StoredRound, RoundData) {
+        let why = self.result.as_ref().err().map(Error::render);
+        self.round.as_ref().unwrap_or_else(|| panic!("{why:?}"))
+    }
+
     fn round(&self) -> &StoredRound {
-        &self.round.as_ref().unwrap().0
+        &self.stored().0
     }
 
     fn data(&self) -> &RoundData {
-        &self.round.as_ref().unwrap().1
+        &self.stored().1
     }
 
     fn measured(&self) -> Vec<&RequestRecord> {

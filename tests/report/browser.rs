@@ -1,8 +1,9 @@
-//! The index page in a real browser: the script runs, nothing is loaded, nothing complains.
+//! The pages in a real browser: the script runs, nothing is loaded, nothing complains, all can read.
 //!
 //! Where no Chromium is installed there is nothing to test with; CI installs it.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use inferometer::report::{Report, html};
@@ -34,25 +35,59 @@ said.push(`loaded ${performance.getEntriesByType("resource").length}`);
 document.title = said.join("; ");
 </script></body>"##;
 
-fn chromium() -> Option<std::path::PathBuf> {
+/// Runs axe-core, which the page holds by then, and writes what it found into the title.
+const AUDIT: &str = r##"<script>
+axe.run().then((result) => {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  const wide = document.documentElement.scrollWidth > innerWidth ? ", wider than the window" : "";
+  const told = result.violations.map((v) => `${v.id} at ${v.nodes[0].target}`);
+  document.title = `${dark}${wide}, ${result.passes.length > 10 ? "audited" : "not audited"}: ${told.join(", ")}`;
+});
+</script></body>"##;
+
+/// The release of axe-core that pages are audited with.
+const AXE: &str = "axe-core@4.10.3";
+
+fn program(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    let names = ["chromium", "chromium-browser", "google-chrome"];
     let folders: Vec<_> = std::env::split_paths(&path).collect();
     names.iter().flat_map(|n| folders.iter().map(move |f| f.join(n))).find(|p| p.is_file())
 }
 
-/// The document after its script ran, and what the browser logged.
-fn open(browser: &Path, folder: &Path, page: &Path) -> (String, String) {
+fn chromium() -> Option<PathBuf> {
+    program(&["chromium", "chromium-browser", "google-chrome"])
+}
+
+/// The document's title after its scripts ran, and what the browser logged.
+fn open(browser: &Path, folder: &Path, page: &Path, more: &[&str]) -> (String, String) {
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
         .args(["--disable-background-networking", "--timeout=60000", "--enable-logging=stderr"])
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .args(more)
         .arg("--dump-dom")
         .arg(format!("file://{}", page.display()))
         .output()
         .unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (text(&output.stdout), text(&output.stderr))
+    let document = String::from_utf8_lossy(&output.stdout);
+    let title = document.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next());
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    (title.unwrap_or_default().to_owned(), log)
+}
+
+#[allow(clippy::disallowed_methods)] // a test's own folder
+fn write(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+}
+
+fn pages() -> BTreeMap<String, String> {
+    let mut pages = BTreeMap::new();
+    html::render(&Report::new(fixture::two_sided(2)), &mut |path, text| {
+        pages.insert(path.to_owned(), text.to_owned());
+        Ok(())
+    })
+    .unwrap();
+    pages
 }
 
 #[test]
@@ -60,16 +95,65 @@ fn sorting_and_filtering_work_and_nothing_is_loaded() {
     let Some(browser) = chromium() else { return };
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("index.html");
-    html::render(&Report::new(fixture::two_sided(2)), &mut |path, text| {
-        if path == "index.html" {
-            #[allow(clippy::disallowed_methods)] // a test's own folder
-            std::fs::write(&page, text.replace("</body>", PROBE)).unwrap();
-        }
-        Ok(())
-    })
-    .unwrap();
-    let (document, log) = open(&browser, folder.path(), &page);
-    let title = document.split("<title>").nth(1).unwrap().split("</title>").next().unwrap();
+    write(&page, &pages()["index.html"].replace("</body>", PROBE));
+    let (title, log) = open(&browser, folder.path(), &page, &[]);
     insta::assert_snapshot!(title);
     assert!(!log.contains(":CONSOLE"), "{log}");
+}
+
+/// axe-core's text: from the build's own folder, where npm has put it now or before.
+fn axe_core() -> Result<String, String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(AXE);
+    let file = folder.join("node_modules/axe-core/axe.min.js");
+    if !file.is_file() {
+        let npm = program(&["npm"]).ok_or("npm is not installed")?;
+        let installed = Command::new(npm)
+            .args(["install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts"])
+            .args(["--fetch-retries=0", "--fetch-timeout=20000", "--prefix"])
+            .arg(&folder)
+            .arg(AXE)
+            .output()
+            .map_err(|error| error.to_string())?;
+        if !installed.status.success() {
+            return Err(String::from_utf8_lossy(&installed.stderr).into_owned());
+        }
+    }
+    #[allow(clippy::disallowed_methods)] // the build's own folder
+    std::fs::read_to_string(&file).map_err(|error| error.to_string())
+}
+
+#[test]
+#[allow(clippy::print_stderr)] // a test that tests nothing says so
+fn axe_finds_nothing_amiss_in_light_and_dark() {
+    let Some(browser) = chromium() else {
+        eprintln!("SKIPPED: no Chromium to audit the pages in");
+        return;
+    };
+    let axe = match axe_core() {
+        Ok(axe) => axe,
+        Err(why) => {
+            eprintln!("SKIPPED: {AXE} could not be had: {why}");
+            return;
+        }
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let pages = pages();
+    let dark = "--blink-settings=preferredColorScheme=0";
+    let point = pages.keys().find(|p| p.starts_with("chat/") && !p.contains("index")).unwrap();
+    let group = pages.keys().find(|p| p.ends_with("/index.html")).unwrap();
+    let views = [
+        ("index.html", "light", "--window-size=1400,900"),
+        ("index.html", "dark", dark),
+        ("comparison.html", "light", "--window-size=500,900"),
+        (group, "light", "--window-size=500,900"),
+        (point, "dark", dark),
+    ];
+    let page = folder.path().join("page.html");
+    for (path, scheme, flag) in views {
+        let audit = format!("<script>{axe}</script>{AUDIT}");
+        write(&page, &pages[path].replace("</body>", &audit));
+        let more = [flag, "--virtual-time-budget=60000"];
+        let (title, log) = open(&browser, folder.path(), &page, &more);
+        assert_eq!(title, format!("{scheme}, audited: "), "{path}: {log}");
+    }
 }

@@ -189,3 +189,21 @@ fn text_and_lines_have_contrast_in_light_and_dark() {
         }
     }
 }
+
+#[test]
+fn ids_are_unique_and_tables_have_heads() {
+    for (kind, input) in every_kind() {
+        for (path, page) in pages(input) {
+            let tags = tags(&page);
+            let ids =
+                tags.iter().filter_map(|(_, tag)| tag.split_once(" id=\"")?.1.split('"').next());
+            let mut ids: Vec<&str> = ids.collect();
+            let all = ids.len();
+            ids.sort_unstable();
+            ids.dedup();
+            assert_eq!(ids.len(), all, "{kind} {path}");
+            let count = |name: &str| tags.iter().filter(|t| t.0 == name).count();
+            assert_eq!(count("table"), count("thead"), "{kind} {path}");
+        }
+    }
+}

@@ -67,7 +67,8 @@ pub(super) fn summary(key: &str, factor: f64) -> Summary {
             number("request_throughput") * real["e2el"]["mean"].as_f64().unwrap() / 1e3,
         ),
         duration_s: number("duration"),
-        ..Summary::default()
+        tpot_undefined: 0,
+        token_sources: BTreeMap::new(),
     }
 }
 

@@ -134,6 +134,25 @@ fn junit_fails_what_the_gate_fails() {
 }
 
 #[test]
+fn junit_is_well_formed_whatever_is_in_it() {
+    for input in [fixture::two_sided(1), fixture::hostile(), ReportInput::default()] {
+        let text = junit::render(&Report::new(input));
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text}");
+        let mut open: Vec<&str> = Vec::new();
+        for tag in text.split('<').skip(2).map(|t| t.split_once('>').unwrap().0) {
+            let name = tag.split([' ', '/']).find(|n| !n.is_empty()).unwrap();
+            if tag.starts_with('/') {
+                assert_eq!(open.pop(), Some(name));
+            } else if !tag.ends_with('/') {
+                assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+                open.push(name);
+            }
+        }
+        assert!(open.is_empty(), "{open:?}");
+    }
+}
+
+#[test]
 fn svg_of_a_load_chart() {
     let point = |x: f64, y: f64| Point { interval: Some((y * 0.9, y * 1.1)), ..Point::new(x, y) };
     let line = |color: usize, factor: f64| Series {

@@ -132,6 +132,9 @@ impl<'a, 'b> Frame<'a, 'b> {
             let under = several && series.color == 0;
             self.line(series, if under { Lie::Under } else { Lie::Over })?;
         }
+        for series in &spec.series {
+            self.point_labels(&series.points)?;
+        }
         self.end_labels(spec)
     }
 
@@ -207,12 +210,15 @@ impl<'a, 'b> Frame<'a, 'b> {
                 self.area.draw(&Circle::new(*place, radius, color.mix(alpha).filled()))?;
             }
         }
-        self.point_labels(&path, &points)
+        Ok(())
     }
 
     /// Labels beside points, right of a line that rises and under one that runs flat; one that would
     /// lie on the label before it is left out.
-    fn point_labels(&self, path: &[(i32, i32)], points: &[&Point]) -> Fallible<()> {
+    fn point_labels(&self, points: &[Point]) -> Fallible<()> {
+        let points: Vec<&Point> =
+            points.iter().filter(|p| p.x.is_finite() && p.y.is_finite()).collect();
+        let path: Vec<(i32, i32)> = points.iter().map(|p| self.at(p.x, p.y)).collect();
         let mut last: Option<(i32, i32)> = None;
         for (index, (place, point)) in path.iter().zip(points).enumerate() {
             let Some(label) = &point.label else { continue };

@@ -40,7 +40,8 @@ pub fn chart(knee: &Knee) -> Chart {
         series: vec![line("QPS ×", 2, |m| m.qps), line(&latency, 3, |m| m.latency)],
         marks: apart(marks.collect()),
     };
-    let note = format!("crossover {}; knee {}", knee.crossover.state, knee.knee.state);
+    let best = knee.best_value.as_ref().map(|b| format!("best value {b}; ")).unwrap_or_default();
+    let note = format!("{best}knee {}; crossover {}", knee.knee.state, knee.crossover.state);
     Chart { title, note, svg: draw(&spec), ..Chart::default() }.with_series_table(
         "in flight",
         &spec.series,

@@ -7,7 +7,7 @@ use crate::compare::Cell;
 use crate::metric::Metric;
 use crate::units;
 
-/// Draws the start-level values of a cell by block; none where no block has both.
+/// Draws the start-level values of a cell by block; none where fewer than two blocks have both.
 #[must_use]
 pub fn chart(cell: &Cell, base: &str, new: &str) -> Option<Chart> {
     let shown = |v: Option<f64>| match cell.measure.metric {
@@ -18,8 +18,8 @@ pub fn chart(cell: &Cell, base: &str, new: &str) -> Option<Chart> {
         .zip(&cell.pairs)
         .map(|(block, (b, n))| (f64::from(block), shown(*b), shown(*n)))
         .collect();
-    if !pairs.iter().any(|(_, b, n)| b.is_some() && n.is_some()) {
-        return None;
+    if pairs.iter().filter(|(_, b, n)| b.is_some() && n.is_some()).count() < 2 {
+        return None; // one pair is in the table
     }
     let point = |x: f64, y: f64, other: Option<f64>| Point {
         interval: other.map(|o| (o.min(y), o.max(y))), // the connector of the pair

@@ -1,4 +1,4 @@
-//! The chart of something over the time of a round.
+//! The chart of something over the time of a round, or over the tokens of an answer.
 
 use super::axis::{AxisSpec, Scale};
 use super::frame::{Spec, draw};
@@ -14,7 +14,7 @@ pub struct Track<'a> {
     pub name: &'a str,
     /// The number of its colour.
     pub color: usize,
-    /// (seconds since the window opened, value), by rising time.
+    /// (seconds since the window opened, or token; value), rising.
     pub samples: &'a [(f64, f64)],
 }
 
@@ -25,6 +25,8 @@ pub enum Shape {
     Events,
     /// A line: requests in flight.
     Level,
+    /// A line over the tokens of an answer instead of time.
+    Positions,
 }
 
 /// Draws `tracks`; none where no side has a sample.
@@ -47,18 +49,18 @@ pub fn chart(title: &str, unit: &str, shape: Shape, tracks: &[Track<'_>]) -> Opt
     if series.is_empty() {
         return None;
     }
+    let (over, label, head) = match shape {
+        Shape::Positions => ("over the tokens of an answer", "token of the answer", "token"),
+        _ => ("over the seconds of the measured window", "s since the window opened", "time (s)"),
+    };
     let spec = Spec {
         title: title.to_owned(),
-        description: format!("{title} ({unit}) over the seconds of the measured window"),
-        x: AxisSpec {
-            label: "s since the window opened".into(),
-            scale: Some(Scale::Linear),
-            ..AxisSpec::default()
-        },
+        description: format!("{title} ({unit}) {over}"),
+        x: AxisSpec { label: label.into(), scale: Some(Scale::Linear), ..AxisSpec::default() },
         y: AxisSpec { label: unit.to_owned(), scale: Some(Scale::Linear), ..AxisSpec::default() },
         series,
         marks: Vec::new(),
     };
     let drawn = Chart { title: title.to_owned(), svg: draw(&spec), ..Chart::default() };
-    Some(drawn.with_series_table("time (s)", &spec.series, unit))
+    Some(drawn.with_series_table(head, &spec.series, unit))
 }

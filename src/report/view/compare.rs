@@ -91,6 +91,9 @@ fn parameters(side: &SideInput) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     if let Some(server) = run.sides.get(&side.side) {
         all.insert("model".to_owned(), server.model.clone());
+        if !server.label.is_empty() {
+            all.insert("server".to_owned(), server.label.clone());
+        }
         let named = [
             ("engine", &server.engine),
             ("engine version", &server.engine_version),
@@ -177,7 +180,7 @@ pub fn view(input: &ReportInput) -> CompareView {
 
 fn charts(input: &ReportInput) -> Vec<Chart> {
     let groups = input.groups();
-    let several = groups.len() > 1;
+    let several = groups.iter().filter(|g| super::index::has_load(input, g)).count() > 1;
     let named = |group: &&str| {
         let mut charts = super::group::card_charts(input, group);
         for chart in charts.iter_mut().filter(|_| several) {
@@ -185,7 +188,8 @@ fn charts(input: &ReportInput) -> Vec<Chart> {
         }
         charts
     };
-    groups.iter().take(GROUPS_DRAWN).flat_map(named).collect()
+    let with_load = groups.iter().filter(|g| super::index::has_load(input, g));
+    with_load.take(GROUPS_DRAWN).flat_map(named).collect()
 }
 
 /// The rows of the engineers' table, load point by load point.

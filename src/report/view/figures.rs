@@ -12,6 +12,7 @@ use crate::plan::Phase;
 use crate::record::stored::RoundStatus;
 use crate::record::{Finding, RequestRecord};
 use crate::report::{PointInput, PointSide, ReportInput};
+use crate::scenario::Load;
 use crate::units;
 
 /// A column's head with its definition.
@@ -87,7 +88,7 @@ pub fn group_href(group: &str) -> String {
     format!("{}/index.html", slug(group))
 }
 
-/// The rows of `point`, one per side that has it.
+/// The rows of `point`, one per side that has it; one that says so where none has.
 #[must_use]
 pub fn figure_rows(input: &ReportInput, point: &PointInput) -> Vec<FigureRow> {
     let several = input.sides.len() > 1;
@@ -102,7 +103,25 @@ pub fn figure_rows(input: &ReportInput, point: &PointInput) -> Vec<FigureRow> {
             numbers: COLUMNS.iter().map(|m| number(figures, *m)).collect(),
         })
     };
-    input.sides.iter().enumerate().filter_map(row).collect()
+    let rows: Vec<FigureRow> = input.sides.iter().enumerate().filter_map(row).collect();
+    if rows.is_empty() { vec![not_measured(point)] } else { rows }
+}
+
+/// A point of the plan that the run did not come to.
+fn not_measured(point: &PointInput) -> FigureRow {
+    let nothing = |_: &Measure| Number {
+        text: value(Measure::QPS, None),
+        interval: String::new(),
+        sort: String::new(),
+    };
+    FigureRow {
+        id: point.id.clone(),
+        href: point_href(point),
+        side: String::new(),
+        series: 0,
+        status: "not measured".to_owned(),
+        numbers: COLUMNS.iter().map(nothing).collect(),
+    }
 }
 
 fn number(figures: &PointSide, measure: Measure) -> Number {
@@ -249,6 +268,8 @@ pub fn ranked_cells<'a>(
 ) -> Vec<(&'a Comparison, &'a Cell)> {
     let all = input.comparisons.iter().flat_map(|c| c.cells.iter().map(move |cell| (c, cell)));
     let here = all.filter(|(_, cell)| point.is_none_or(|id| cell.point == id));
+    // What neither side has was not measured (imported files hold no gaps, say): no change to show.
+    let here = here.filter(|(_, cell)| cell.gated || cell.base.is_some() || cell.new.is_some());
     let mut all: Vec<(&Comparison, &Cell)> = here.collect();
     let size = |cell: &Cell| cell.change.map_or(0.0, f64::abs);
     all.sort_by(|(_, a), (_, b)| {
@@ -363,14 +384,20 @@ pub struct DistributionRow {
 pub fn distribution_rows(input: &ReportInput, point: &PointInput) -> Vec<DistributionRow> {
     let several = input.sides.len() > 1;
     let mut rows = Vec::new();
-    for metric in Metric::DISTRIBUTIONS {
+    // In a closed loop a request is due when it is sent: the same numbers twice.
+    let closed = matches!(point.point.load, Load::Concurrency(_));
+    let twice = |m: &Metric| closed && matches!(m, Metric::TtftFromSent | Metric::E2elFromSent);
+    for metric in Metric::DISTRIBUTIONS.into_iter().filter(|m| !twice(m)) {
         for (index, side) in input.sides.iter().enumerate() {
             let found = point.side(index).and_then(|s| s.summary.distributions.get(&metric));
-            let Some(distribution) = found.filter(|d| d.count > 0) else { continue };
+            let shown = |d: &&crate::summary::Distribution| d.count > 0 || d.mean.is_some();
+            let Some(distribution) = found.filter(shown) else { continue };
             let mut numbers: Vec<String> =
                 Statistic::ALL.iter().map(|s| units::optional(distribution.get(*s))).collect();
             numbers.push(units::optional(distribution.max));
-            numbers.push(units::count(distribution.count));
+            // An imported tool may tell a mean and not of how many.
+            let known = Some(distribution.count).filter(|count| *count > 0);
+            numbers.push(known.map_or_else(|| "–".to_owned(), units::count));
             rows.push(DistributionRow {
                 metric: metric.label().to_owned(),
                 unit: metric.unit().to_owned(),

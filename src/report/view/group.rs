@@ -105,9 +105,9 @@ fn limits(input: &ReportInput, group: &str, scenario: &str) -> Vec<String> {
         };
         let latency = knee.measure.label();
         let best =
-            knee.best_value.as_ref().map(|b| format!("; best value {b}")).unwrap_or_default();
+            knee.best_value.as_ref().map(|b| format!("best value {b}; ")).unwrap_or_default();
         lines.push(format!(
-            "{whose}{latency} against QPS: knee {}; crossover {}{best}",
+            "{whose}{latency} against QPS: {best}knee {}; crossover {}",
             knee.knee.state, knee.crossover.state
         ));
     }
@@ -121,9 +121,16 @@ pub fn card_charts(input: &ReportInput, group: &str) -> Vec<Chart> {
     load_charts(input, &points_of(input, group, first), true)
 }
 
-/// Charts against the load; `brief`: the three that say most.
+/// Charts against the load; `brief`: the three that say most. One load is no curve: then its
+/// distributions.
 fn load_charts(input: &ReportInput, points: &[&PointInput], brief: bool) -> Vec<Chart> {
     use Statistic::{Mean, P50, P90, P99};
+    if let [only] = points {
+        let distributions = super::point::ecdfs(input, only);
+        if !distributions.is_empty() {
+            return distributions;
+        }
+    }
     let all: [(&str, Metric, &[Option<Statistic>]); 8] = [
         ("Output throughput", Metric::OutputThroughput, &[None]),
         ("TTFT", Metric::Ttft, &[Some(P50), Some(P90), Some(P99)]),
@@ -236,7 +243,7 @@ fn shape_charts(
     };
     let lines: Vec<Series> = input.sides.iter().enumerate().map(side_line).collect();
     let mut charts = Vec::new();
-    if lines.iter().any(|l| !l.points.is_empty()) {
+    if lines.iter().any(|l| l.points.len() > 1) {
         charts.push(chart::pareto::chart(latency, lines));
     }
     let knees = input.knees.iter().filter(|k| k.group == group && k.scenario == scenario);

@@ -1,5 +1,7 @@
 //! The view of the index page: what changed, whether to believe it, where the limit is.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::figures::{self, ChangeRow, Entry, FigureRow, FindingView, Head};
@@ -18,6 +20,8 @@ const CARDS_WITH_CHARTS: usize = 12;
 const OVERALL_TOLD: usize = 8;
 /// Longest name in the banner.
 const ID_LIMIT: usize = 64;
+/// Longest words of a server in the banner.
+const MESSAGE_LIMIT: usize = 160;
 /// Load points told in the banner.
 const TOLD: usize = 5;
 /// Differing parameters told beside the run's identity; all are on the page of all sides.
@@ -166,8 +170,7 @@ pub fn banner(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Banner {
 pub fn headline(input: &ReportInput) -> String {
     let points = input.points.iter().filter(|p| p.phase == Phase::Load).count();
     if Outcome::of(input) == Outcome::Failed {
-        let all = units::count(super::requests(input).1);
-        return format!("every measured request failed ({all}): no latency can be given");
+        return format!("all measured requests failed ({})", failures(input));
     }
     if input.comparisons.is_empty() {
         return format!("{}; no baseline to compare with", plural(points, "load point"));
@@ -195,6 +198,27 @@ pub fn headline(input: &ReportInput) -> String {
     format!("of {}: {}", plural(total, "gated number"), parts.join(", "))
 }
 
+/// The failures of the reported side by kind: `12 server errors, 5 timeouts`.
+fn failures(input: &ReportInput) -> String {
+    let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
+    for side in input.points.iter().filter_map(|p| p.side(input.subject())) {
+        for (kind, count) in crate::report::document::failures(&side.summary) {
+            *kinds.entry(kind).or_default() += count;
+        }
+    }
+    let kind =
+        |(kind, n): (&String, &u64)| format!("{} × {}", units::count(*n), kind.replace('_', " "));
+    kinds.iter().map(kind).collect::<Vec<_>>().join(", ")
+}
+
+/// What was said at the first failure whose words were kept.
+fn first_failure(input: &ReportInput) -> Option<String> {
+    let sides = input.points.iter().filter_map(|p| p.side(input.subject()));
+    let mut failed = sides.flat_map(|side| &side.failed);
+    let message = failed.find_map(|r| Some(r.evidence.as_deref()?.message.clone()))?;
+    Some(super::shorten(&message, MESSAGE_LIMIT))
+}
+
 /// What changed, a line per load point: its worst number, and how many more changed with it.
 fn told(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Vec<BannerLine> {
     let mut lines: Vec<(&Comparison, &Cell, usize)> = Vec::new();
@@ -215,15 +239,22 @@ fn told(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Vec<BannerLine>
         let point = input.points.iter().find(|p| p.id == cell.point);
         let several = input.comparisons.len() > 1;
         let side = if several { format!("{}: ", comparison.new_label) } else { String::new() };
-        let more = match more {
-            0 => String::new(),
-            n => format!(", and {}", plural(n, "other number")),
+        let text = match (cell.verdict, &cell.reason) {
+            // A number that says nothing is not a change: how many there are, and why.
+            (Verdict::Invalid | Verdict::Incomparable, Some(reason)) => {
+                let numbers = plural(more + 1, "number");
+                format!("{numbers} {}: {reason}", verdict_label(cell.verdict))
+            }
+            _ => match more {
+                0 => super::change_sentence(cell),
+                n => format!("{}, and {}", super::change_sentence(cell), plural(n, "other number")),
+            },
         };
         BannerLine {
             id: super::shorten(&cell.point, ID_LIMIT),
             href: point.map(figures::point_href).unwrap_or_default(),
             class: super::verdict_class(cell.verdict).to_owned(),
-            text: format!("{side}{}{more}", super::change_sentence(cell)),
+            text: format!("{side}{text}"),
         }
     };
     lines.into_iter().map(line).collect()
@@ -254,6 +285,18 @@ fn is_told(verdict: Verdict) -> bool {
     )
 }
 
+/// Whether the gate's reason is that of a number which is told with its verdict anyway.
+fn is_of_a_cell(comparison: &Comparison, reason: &str) -> bool {
+    let mut cells = comparison.cells.iter().filter(|c| is_told(c.verdict) && c.gated);
+    let of_cell = |c: &Cell| {
+        let cell = format!("{} at {} ", c.measure.label(), c.point);
+        reason.starts_with(&cell) && !reason.contains("implausibl")
+    };
+    let all =
+        |s: &SuiteResult| reason.starts_with(&format!("{} regressed over", s.measure.label()));
+    cells.any(of_cell) || comparison.suite.iter().any(all)
+}
+
 /// Whether to believe it: mode, restarts, advice, findings.
 #[must_use]
 pub fn trust(input: &ReportInput) -> Vec<String> {
@@ -266,8 +309,9 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
         };
         let blocks = plural(comparison.blocks as usize, "restart");
         let each = if comparison.blocks > 0 { format!("; {blocks} a side") } else { String::new() };
-        lines.push(format!("{name}{}{each}", mode_sentence(comparison.mode)));
-        let more = comparison.advice.iter().chain(comparison.gate.reasons.iter().take(3));
+        lines.push(format!("{name}{}{each}", mode_sentence(comparison)));
+        let reasons = comparison.gate.reasons.iter().filter(|r| !is_of_a_cell(comparison, r));
+        let more = comparison.advice.iter().chain(reasons.take(3));
         for line in more {
             if !lines.contains(line) {
                 lines.push(line.clone());
@@ -284,11 +328,22 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
         0 => format!("{all} measured requests, none failed"),
         n => format!("{all} measured requests, {} failed", units::count(n)),
     });
+    if let Some(said) = first_failure(input).filter(|_| completed == 0) {
+        lines.push(format!("the first failure: {said}"));
+        return lines;
+    }
     let findings = input.all_findings();
     let grave = findings.iter().filter(|f| f.severity > Severity::Note).count();
+    let silent =
+        |c: &&Cell| c.gated && matches!(c.verdict, Verdict::Invalid | Verdict::Incomparable);
+    let silent = input.comparisons.iter().flat_map(|c| &c.cells).filter(silent).count();
     lines.push(match grave {
+        0 if silent > 0 => {
+            format!("{} not valid: why is told beside each", plural(silent, "gated number"))
+        }
         0 => "nothing found that limits trust".to_owned(),
-        n => format!("{} below", plural(n, "finding that limits trust").replace("trusts", "trust")),
+        1 => "1 finding below limits trust".to_owned(),
+        n => format!("{n} findings below limit trust"),
     });
     lines
 }
@@ -300,7 +355,8 @@ pub fn limits(input: &ReportInput) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, measure) in [("output", Measure::THROUGHPUT), ("requests", Measure::QPS)] {
         if let Some((text, at)) = super::compare::peak(input, subject, measure) {
-            lines.push(format!("most {name}: {text} at {}", super::shorten(&at, ID_LIMIT)));
+            let at = super::shorten(&at, ID_LIMIT);
+            lines.push(format!("most {name}: {text} at {at}{}", base_peak(input, measure)));
         }
     }
     let mine: Vec<_> = input.knees.iter().filter(|k| k.side == subject).collect();
@@ -337,6 +393,16 @@ pub fn limits(input: &ReportInput) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The base's peak, for comparison; empty where there is no base or it has none.
+fn base_peak(input: &ReportInput, measure: Measure) -> String {
+    match input.sides.as_slice() {
+        [base, _] => super::compare::peak(input, 0, measure)
+            .map(|(text, _)| format!(" ({}: {text})", super::shorten(&base.name, ID_LIMIT)))
+            .unwrap_or_default(),
+        _ => String::new(),
+    }
 }
 
 /// What identifies the run, the most telling first.
@@ -429,6 +495,11 @@ fn facts(input: &ReportInput) -> Vec<Entry> {
     entries
 }
 
+/// Whether a group holds more than references.
+pub(super) fn has_load(input: &ReportInput, group: &str) -> bool {
+    input.points.iter().any(|p| p.point.group == group && p.phase == Phase::Load)
+}
+
 fn cards(input: &ReportInput) -> Vec<GroupCard> {
     let groups = input.groups();
     let with_charts = groups.len() <= CARDS_WITH_CHARTS;
@@ -461,5 +532,8 @@ fn cards(input: &ReportInput) -> Vec<GroupCard> {
             },
         }
     };
+    let mut groups = groups;
+    // References last: they are what others are measured by.
+    groups.sort_by_key(|name| !has_load(input, name));
     groups.iter().map(card).collect()
 }

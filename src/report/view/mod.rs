@@ -9,7 +9,7 @@ pub mod point;
 use serde::Serialize;
 
 use super::ReportInput;
-use crate::compare::{Cell, Mode, Verdict};
+use crate::compare::{Cell, Comparison, Mode, Verdict};
 use crate::metric::{Better, Measure, Metric};
 use crate::record::Severity;
 use crate::scenario::{Length, Load, LoadPoint};
@@ -277,24 +277,32 @@ pub fn cell_note(cell: &Cell) -> Option<String> {
     if let Some(reason) = &cell.reason {
         return Some(reason.clone());
     }
-    match (cell.verdict, cell.blocks_needed) {
-        (Verdict::Inconclusive, Some(blocks)) => {
-            Some(format!("needs about {blocks} restarts a side"))
-        }
-        _ => None,
+    if cell.verdict != Verdict::Inconclusive {
+        return None;
     }
+    let seen = cell.minimum_detectable.filter(|m| m.is_finite());
+    let seen = seen.map(|m| {
+        let size = units::change(m.abs());
+        format!("only changes of {} or more would be seen", size.trim_start_matches('+'))
+    });
+    let needed = cell.blocks_needed.map(|n| format!("about {n} restarts a side would decide"));
+    let parts: Vec<String> = seen.into_iter().chain(needed).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// What a mode may claim, in a sentence.
+/// What a comparison's mode may claim, in a sentence.
 #[must_use]
-pub fn mode_sentence(mode: Mode) -> &'static str {
-    match mode {
+pub fn mode_sentence(comparison: &Comparison) -> &'static str {
+    match comparison.mode {
         Mode::Interleaved => {
             "both sides restarted in turn and measured side by side, same requests"
         }
         Mode::Saved => "fresh restarts against the restarts of a saved baseline",
         Mode::History => "new restarts against a baseline gathered over time",
         Mode::Routes => "two routes to one running engine, rounds in turn",
+        Mode::SingleStart if comparison.blocks > 1 => {
+            "too few restarts for a verdict: advice only, since a change cannot be told from a restart"
+        }
         Mode::SingleStart => {
             "one restart against one: advice only, since a change cannot be told from a restart"
         }

@@ -16,6 +16,8 @@ use crate::units;
 
 /// Requests told of each kind.
 const TOLD: usize = 10;
+/// Fewer samples than these are no course over time.
+const FEWEST_IN_TIME: usize = 3;
 /// Longest text of a failure.
 const TEXT_LIMIT: usize = 600;
 
@@ -24,7 +26,7 @@ const SERIES: [(&str, &str, &str, Shape); 13] = [
     ("in_flight", "In flight", "requests", Shape::Level),
     ("request_rate", "Requests per second", "req/s", Shape::Level),
     ("ttft_ms", "TTFT per request", "ms", Shape::Events),
-    ("itl_by_position_ms", "ITL by token position", "ms", Shape::Level),
+    ("itl_by_position_ms", "ITL by token position", "ms", Shape::Positions),
     ("errors", "Errors", "requests", Shape::Level),
     ("requests_running", "Server: running", "requests", Shape::Level),
     ("requests_waiting", "Server: waiting", "requests", Shape::Level),
@@ -142,7 +144,9 @@ pub fn view(input: &ReportInput, point: &PointInput) -> PointView {
         id: point.id.clone(),
         words: point_words(&point.point),
         group: point.point.group.clone(),
-        status: subject.map_or("", |s| figures::status_words(point.phase, s.status)).to_owned(),
+        status: subject
+            .map_or("not measured", |s| figures::status_words(point.phase, s.status))
+            .to_owned(),
         sides: input
             .sides
             .iter()
@@ -191,15 +195,24 @@ fn rate_row(series: usize, name: &str, figures: &PointSide) -> RateRow {
         units::count(summary.failed)
     );
     facts.push(entry("requests", requests));
-    facts.push(entry("in flight, mean", units::optional(summary.concurrency_mean)));
-    facts.push(entry("window", units::duration(summary.duration_s)));
+    if let Some(in_flight) = summary.concurrency_mean {
+        facts.push(entry("in flight, mean", units::significant(in_flight)));
+    }
+    if summary.duration_s > 0.0 {
+        facts.push(entry("measured window", units::duration(summary.duration_s)));
+    }
     facts.push(entry("starts of the server", figures.starts.len().to_string()));
     let lengths = figures.lengths;
     let pair = |asked, got| {
         format!("{} asked, {} got (mean tokens)", units::optional(asked), units::optional(got))
     };
-    facts.push(entry("prompt length", pair(lengths.input_asked, lengths.input_got)));
-    facts.push(entry("answer length", pair(lengths.output_asked, lengths.output_got)));
+    let known = [
+        ("prompt length", lengths.input_asked, lengths.input_got),
+        ("answer length", lengths.output_asked, lengths.output_got),
+    ];
+    for (word, asked, got) in known.into_iter().filter(|(_, asked, _)| asked.is_some()) {
+        facts.push(entry(word, pair(asked, got)));
+    }
     if summary.tpot_undefined > 0 {
         let requests = units::count(summary.tpot_undefined);
         let text = format!("{requests} (nothing came after the first event)");
@@ -211,7 +224,8 @@ fn rate_row(series: usize, name: &str, figures: &PointSide) -> RateRow {
 /// Which values of a side.
 type Pick = fn(&PointSide) -> &[f64];
 
-fn ecdfs(input: &ReportInput, point: &PointInput) -> Vec<Chart> {
+/// The distributions of a point, drawn; empty where no single request is known.
+pub(super) fn ecdfs(input: &ReportInput, point: &PointInput) -> Vec<Chart> {
     let pick: [(Metric, Pick); 3] = [
         (Metric::Ttft, |s| &s.samples.ttft_ms),
         (Metric::Tpot, |s| &s.samples.tpot_ms),
@@ -250,6 +264,9 @@ fn timelines(input: &ReportInput, point: &PointInput) -> Vec<Chart> {
             Some(Track { name: &side.name, color, samples: point.side(color)?.series.get(name)? })
         });
         let tracks: Vec<_> = tracks.collect();
+        if tracks.iter().all(|t| t.samples.len() < FEWEST_IN_TIME) {
+            return None;
+        }
         let nothing = |t: &Track<'_>| t.samples.iter().all(|s| s.1 == 0.0);
         if name == "errors" && tracks.iter().all(nothing) {
             return None;
