@@ -108,10 +108,14 @@ fn changes(text: &mut Bounded, rows: &[ChangeRow], folded: Option<&str>) {
     for row in rows {
         let side = if row.side.is_empty() { String::new() } else { format!(" ({})", row.side) };
         let observed = if row.gated { "" } else { ", observed" };
+        let note = match row.note.as_str() {
+            "" => String::new(),
+            note => format!("<br><sub>{}</sub>", escape(note)),
+        };
         lines.push(line(&[
             format!("{} {}{observed}", row.mark, row.verdict),
             name(&format!("{}{side}", row.id)),
-            escape(&row.measure),
+            format!("{}{note}", escape(&row.measure)),
             row.base.clone(),
             format!("{} {}", row.new, row.unit),
             row.change.clone(),

@@ -231,8 +231,18 @@ fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) 
         let side =
             if several { format!(" ({})", plain(&comparison.new_label)) } else { String::new() };
         text.push_str(&format!("{}{side}\n", fit(&plain(point), width - cells(&side).min(40))));
-        for cell in told.at(comparison, point) {
-            cell_lines(text, cell, width, color);
+        let mut cells = told.at(comparison, point).peekable();
+        while let Some(cell) = cells.next() {
+            cell_line(text, cell, color);
+            // Numbers in a row that share their why tell it once, below the last.
+            let note = view::cell_note(cell);
+            if note == cells.peek().and_then(|next| view::cell_note(next)) {
+                continue;
+            }
+            if let Some(note) = note {
+                let note = wrapped(&plain(&note), width - 6, 6);
+                text.push_str(&format!("      {}\n", color.paint(Tone::Dim, &note)));
+            }
         }
     }
     if told.left_out > 0 {
@@ -279,9 +289,8 @@ impl<'a> Told<'a> {
     }
 }
 
-/// A number that changed, in columns: base and new, the change with its interval, the verdict; below
-/// it why, where the numbers do not say.
-fn cell_lines(text: &mut String, cell: &Cell, width: usize, color: Color) {
+/// A number that changed, in columns: base and new, the change with its interval, the verdict.
+fn cell_line(text: &mut String, cell: &Cell, color: Color) {
     let tone = match view::verdict_class(cell.verdict) {
         "good" => Tone::Good,
         "bad" => Tone::Bad,
@@ -304,10 +313,6 @@ fn cell_lines(text: &mut String, cell: &Cell, width: usize, color: Color) {
         verdict,
     ];
     text.push_str(&format!("  {mark} {}\n", columns.join(" ")));
-    if let Some(note) = view::cell_note(cell) {
-        let note = wrapped(&plain(&note), width - 6, 6);
-        text.push_str(&format!("      {}\n", color.paint(Tone::Dim, &note)));
-    }
 }
 
 /// `text` with spaces up to `width`; longer text is left whole.

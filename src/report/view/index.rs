@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::figures::{self, ChangeRow, Entry, FigureRow, FindingView, Head};
-use super::{Outcome, mode_sentence, plural, verdict_label};
+use super::{Outcome, identity, mode_sentence, plural, verdict_label};
 use crate::compare::{Cell, Comparison, SuiteResult, Verdict};
 use crate::metric::Measure;
 use crate::plan::Phase;
-use crate::record::{Severity, StoredRun};
+use crate::record::Severity;
+use crate::report::ReportInput;
 use crate::report::chart::Chart;
-use crate::report::{ReportInput, SideInput};
 use crate::units;
 
 /// Groups whose cards have charts; more would make the page heavy.
@@ -24,8 +24,6 @@ const ID_LIMIT: usize = 64;
 const MESSAGE_LIMIT: usize = 160;
 /// Load points told in the banner.
 const TOLD: usize = 5;
-/// Differing parameters told beside the run's identity; all are on the page of all sides.
-const DIFFERING_TOLD: usize = 6;
 /// Rows of the tables: more would make the page slow. All are on the pages of groups and points.
 const CHANGE_ROWS: usize = 1200;
 /// See [`CHANGE_ROWS`].
@@ -134,8 +132,8 @@ pub fn view(input: &ReportInput) -> IndexView {
     }
     IndexView {
         banner: banner(input, &ranked),
-        identity: identity(input),
-        facts: facts(input),
+        identity: identity::identity(input),
+        facts: identity::facts(input),
         findings: figures::findings(&input.all_findings()),
         groups: cards(input),
         changes_left_out: left_out(ranked.len(), CHANGE_ROWS, "least interest", "load points"),
@@ -339,7 +337,7 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
     let silent = input.comparisons.iter().flat_map(|c| &c.cells).filter(silent).count();
     lines.push(match grave {
         0 if silent > 0 => {
-            format!("{} not valid: why is told beside each", plural(silent, "gated number"))
+            format!("{} not valid; the table says why", plural(silent, "gated number"))
         }
         0 => "nothing found that limits trust".to_owned(),
         1 => "1 finding below limits trust".to_owned(),
@@ -403,96 +401,6 @@ fn base_peak(input: &ReportInput, measure: Measure) -> String {
             .unwrap_or_default(),
         _ => String::new(),
     }
-}
-
-/// What identifies the run, the most telling first.
-#[must_use]
-pub fn identity(input: &ReportInput) -> Vec<Entry> {
-    let Some(run) = input.run() else { return Vec::new() };
-    let mut entries = Vec::new();
-    let mut add = |word: &str, meaning: String| {
-        if !meaning.is_empty() {
-            entries.push(Entry { word: word.to_owned(), meaning });
-        }
-    };
-    let servers: Vec<(&str, String)> =
-        input.sides.iter().map(|side| (side.name.as_str(), server_words(side))).collect();
-    match servers.split_first() {
-        Some(((_, first), rest)) if rest.iter().all(|(_, words)| words == first) => {
-            add("server", first.clone());
-        }
-        _ => servers.into_iter().for_each(|(name, words)| add(name, words)),
-    }
-    for row in super::compare::differing(input).into_iter().take(DIFFERING_TOLD) {
-        let values = input.sides.iter().zip(&row.values);
-        let values: Vec<String> = values.map(|(s, v)| format!("{} {v}", s.name)).collect();
-        add(&format!("{} differs", row.name), values.join(" · "));
-    }
-    for (name, value) in &run.environment {
-        let lower = name.to_lowercase();
-        if lower.contains("gpu") || lower.contains("git") || lower.contains("revision") {
-            add(name, value.clone());
-        }
-    }
-    if input.sides.len() == 1 {
-        for (name, value) in &run.metadata {
-            add(name, value.clone());
-        }
-    }
-    add("run", run_words(run));
-    add("command", run.command_line.join(" "));
-    entries
-}
-
-/// Engine, model and URL of a side's server.
-fn server_words(side: &SideInput) -> String {
-    let server = side.runs.last().and_then(|r| r.sides.get(&side.side));
-    let Some(server) = server else { return String::new() };
-    let engine = [server.engine.clone(), server.engine_version.clone()];
-    let engine: Vec<String> = engine.into_iter().flatten().collect();
-    let parts = [engine.join(" "), server.model.clone(), server.url.clone()];
-    let parts: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).collect();
-    parts.join(" · ")
-}
-
-fn run_words(run: &StoredRun) -> String {
-    let started = run.started_at.strftime("%Y-%m-%d %H:%M UTC");
-    let took = run.ended_at.map(|end| end.duration_since(run.started_at).as_secs_f64());
-    let took = took.map(|s| format!(", {}", units::duration(s))).unwrap_or_default();
-    let status = match run.status {
-        crate::record::stored::RunStatus::Complete => "",
-        crate::record::stored::RunStatus::Running => ", unfinished",
-        crate::record::stored::RunStatus::Interrupted => ", interrupted",
-        crate::record::stored::RunStatus::Failed => ", failed",
-    };
-    format!("{} · {started}{took}{status} · seed {} · {}", run.id, run.seed.0, run.tool)
-}
-
-/// Settings, environment and engine settings, for whoever wants to repeat the run.
-fn facts(input: &ReportInput) -> Vec<Entry> {
-    let Some(run) = input.run() else { return Vec::new() };
-    let mut entries: Vec<Entry> = run
-        .settings
-        .iter()
-        .chain(&run.environment)
-        .map(|(word, meaning)| Entry { word: word.clone(), meaning: meaning.clone() })
-        .collect();
-    for (side, server) in &run.sides {
-        let named = server.engine_settings.iter();
-        let command = server.command.iter().map(|c| ("command", c));
-        let whose = match side {
-            crate::plan::Side::Base => "base",
-            crate::plan::Side::New => "server",
-        };
-        let all = command.chain(named.map(|(k, v)| (k.as_str(), v)));
-        entries.extend(all.map(|(word, meaning)| Entry {
-            word: format!("{whose}: {word}"),
-            meaning: meaning.clone(),
-        }));
-    }
-    entries.push(Entry { word: "workload".into(), meaning: run.workload_hash.clone() });
-    entries.push(Entry { word: "definitions".into(), meaning: run.definitions.clone() });
-    entries
 }
 
 /// Whether a group holds more than references.

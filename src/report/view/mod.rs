@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod figures;
 pub mod group;
+pub mod identity;
 pub mod index;
 pub mod point;
 
@@ -283,7 +284,7 @@ pub fn cell_note(cell: &Cell) -> Option<String> {
     let seen = cell.minimum_detectable.filter(|m| m.is_finite());
     let seen = seen.map(|m| {
         let size = units::change(m.abs());
-        format!("only changes of {} or more would be seen", size.trim_start_matches('+'))
+        format!("changes below {} go unseen", size.trim_start_matches('+'))
     });
     let needed = cell.blocks_needed.map(|n| format!("about {n} restarts a side would decide"));
     let parts: Vec<String> = seen.into_iter().chain(needed).collect();
