@@ -144,7 +144,8 @@ fn tell(error: &Error) {
 /// A sentence of an error in lines of at most `width` characters where its words allow it; anything
 /// else (a line of a file, a caret below it, a log's tail) as it stands.
 fn broken(line: &str, width: usize) -> String {
-    let is_sentence = ["error: ", "  because: ", "  hint: "].iter().any(|s| line.starts_with(s));
+    let leads = ["error: ", "  because: ", "  hint: ", "gate: "];
+    let is_sentence = leads.iter().any(|lead| line.starts_with(lead));
     if !is_sentence || line.chars().count() <= width {
         return line.to_owned();
     }

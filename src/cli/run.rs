@@ -167,20 +167,22 @@ impl RunCommand {
 }
 
 /// Runs a harness and shows what came of it; returns the gate's exit code.
-pub(super) fn drive(harness: Harness) -> Result<u8> {
+pub(super) fn drive(mut harness: Harness) -> Result<u8> {
     let surface = harness.surface();
     if let Action::List(format) = surface.action {
         terminal::print(&harness.list(format)?)?;
         return Ok(gate::FINE);
     }
     let baseline = harness.baseline().clone();
+    let is_judged = baseline.compare.is_some() || harness.settings().against.is_some();
+    let told = BaselineTold { baseline: &baseline, is_judged };
     let mut reporter = reporter(surface);
     let interrupt = Interrupt::new();
     let job = harness.run(&mut *reporter, &interrupt);
     let conclusion = until_told_to_leave(&interrupt, Urgency::Drain, job)?;
     drop(reporter);
     let was_interrupted = interrupt.urgency() != Urgency::None;
-    let code = present(&conclusion, surface, Some(&baseline))?;
+    let code = present(&conclusion, surface, Some(told))?;
     if was_interrupted {
         terminal::print_message("interrupted: reported is what was measured until then\n")?;
         return Ok(gate::INTERRUPTED);
@@ -226,12 +228,20 @@ fn reporter(surface: Surface) -> Box<dyn Reporter> {
     }
 }
 
+/// What a run was told of baselines.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BaselineTold<'a> {
+    baseline: &'a BaselineChoice,
+    /// Against a baseline that was named, or against another side; the last run is advice only.
+    is_judged: bool,
+}
+
 /// Shows a report on stdout, in the format asked for; returns the gate's exit code. `baseline` is
 /// what a run was told of baselines; none where nothing was measured.
 pub(super) fn present(
     conclusion: &Conclusion,
     surface: Surface,
-    baseline: Option<&BaselineChoice>,
+    baseline: Option<BaselineTold<'_>>,
 ) -> Result<u8> {
     match surface.format {
         OutputFormat::Json => terminal::print(&report::json::render(&conclusion.report)?)?,
@@ -248,11 +258,12 @@ pub(super) fn present(
                     n => format!(" (and {n} more)"),
                 };
                 let code = conclusion.gate.exit_code;
-                text.push_str(&format!("gate: exit code {code}: {first}{more}\n"));
+                let line = format!("gate: exit code {code}: {first}{more}");
+                text.push_str(&super::broken(&line, terminal::width()));
+                text.push('\n');
             }
-            if let Some(baseline) = baseline {
-                let is_compared = !conclusion.report.input().comparisons.is_empty();
-                text.push_str(&baseline_line(baseline, is_compared, surface.entry));
+            if let Some(told) = baseline {
+                text.push_str(&baseline_line(told, surface.entry));
             }
             text.push_str(&format!("report: {}\n", conclusion.page.display()));
             terminal::print(&text)?;
@@ -262,7 +273,8 @@ pub(super) fn present(
 }
 
 /// What became of baselines, or how to save the first.
-fn baseline_line(baseline: &BaselineChoice, is_compared: bool, entry: Entry) -> String {
+fn baseline_line(told: BaselineTold<'_>, entry: Entry) -> String {
+    let baseline = told.baseline;
     let mut text = String::new();
     if let Some(name) = &baseline.save {
         text.push_str(&format!("baseline `{name}` now holds this run\n"));
@@ -270,7 +282,7 @@ fn baseline_line(baseline: &BaselineChoice, is_compared: bool, entry: Entry) -> 
     if let Some(name) = &baseline.append {
         text.push_str(&format!("baseline `{name}` holds this run too\n"));
     }
-    if text.is_empty() && !is_compared && baseline.load.is_none() {
+    if text.is_empty() && !told.is_judged && baseline.load.is_none() {
         let dashes = if entry == Entry::Bench { "-- " } else { "" };
         text = format!("no baseline: save one with `{dashes}--save-baseline main`\n");
     }

@@ -2,16 +2,26 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// Flags that take several words, and what one of those words looks like.
-const SEVERAL: [(&str, fn(&str) -> bool); 2] =
-    [("--goodput", is_metric_and_ms), ("--require", is_limit)];
+/// A flag that takes several words.
+#[derive(Clone, Copy)]
+struct Several {
+    flag: &'static str,
+    /// What one of its words looks like.
+    fits: fn(&str) -> bool,
+}
+
+const SEVERAL: [Several; 2] = [
+    Several { flag: "--goodput", fits: is_metric_and_ms },
+    Several { flag: "--require", fits: is_limit },
+];
 
 /// `--goodput ttft:200 tpot:30 chat` (vLLM's way) as `--goodput ttft:200 --goodput tpot:30 chat`:
 /// the filter that comes next is no limit. Everything behind a bare `--` is left alone.
 pub(super) fn tidied(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut tidied: Vec<OsString> = Vec::new();
-    // The flag whose words are being read, and whether it has had its first.
-    let mut open: Option<(&str, fn(&str) -> bool, bool)> = None;
+    // The flag whose words are being read; the first may look like anything.
+    let mut open: Option<Several> = None;
+    let mut is_first = false;
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         if word == OsStr::new("--") {
@@ -21,11 +31,11 @@ pub(super) fn tidied(words: impl IntoIterator<Item = OsString>) -> Vec<OsString>
         }
         let text = word.to_str().unwrap_or_default();
         match open {
-            Some((flag, fits, false)) => open = Some((flag, fits, true)),
-            Some((flag, fits, true)) if fits(text) => tidied.push(flag.into()),
+            Some(_) if is_first => is_first = false,
+            Some(several) if (several.fits)(text) => tidied.push(several.flag.into()),
             _ => {
-                let known = SEVERAL.iter().find(|(flag, _)| *flag == text);
-                open = known.map(|(flag, fits)| (*flag, *fits, false));
+                open = SEVERAL.iter().copied().find(|several| several.flag == text);
+                is_first = open.is_some();
             }
         }
         tidied.push(word);

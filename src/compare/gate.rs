@@ -56,6 +56,8 @@ pub fn gate(comparison: &Comparison, settings: &JudgeSettings) -> GateResult {
             Verdict::Invalid | Verdict::Incomparable if comparison.advice.is_none() => {
                 result.fail(INVALID, format!("{name} is {}: {reason}", cell.verdict.label()));
             }
+            // Advice gates nothing, whatever it shows.
+            _ if comparison.advice.is_some() => {}
             _ if !settings.accept_gain && is_implausible(cell.measure, cell.change) => {
                 result.fail(
                     INVALID,

@@ -137,7 +137,8 @@ mod tests {
         let mut settling = noise(120);
         settling.iter_mut().take(40).for_each(|value| *value *= 2.0);
         let ratio = unsettled(&settling).unwrap();
-        assert!((ratio - 2.0).abs() < 0.05, "{ratio}");
+        // The cut may take a batch of the rest along: (40 × 2 + 5) / 45.
+        assert!((1.85..2.05).contains(&ratio), "{ratio}");
         // A short start is what the ramp leaves; it is cut by nobody and moves little.
         let mut short = noise(120);
         short.iter_mut().take(10).for_each(|value| *value *= 2.0);

@@ -5,7 +5,7 @@ use super::{Place, Said, simulator};
 #[test]
 fn zero_where_all_is_well_and_the_last_line_is_the_report() {
     let place = Place::new();
-    let said = place.small(&["--starts=2"]).ended_with(0).is_fit_to_read();
+    let said = place.small(&["--starts=2"]).ended_with(0).fit_to_read();
     let lines: Vec<&str> = said.stdout.lines().collect();
     assert_eq!(lines[0], "no server given: running the embedded simulator (preset demo)");
     assert!(lines[1].starts_with("plan: 2 load points"), "{}", lines[1]);
@@ -30,7 +30,7 @@ fn one_where_a_required_limit_is_missed_unless_only_observed() {
 
 #[track_caller]
 fn refused(args: &[&str], message: &str, hint: &str) {
-    let said = Place::new().run(args).ended_with(2).is_fit_to_read();
+    let said = Place::new().run(args).ended_with(2).fit_to_read();
     assert!(said.stderr.contains(message), "{}", said.stderr);
     assert!(said.stderr.contains(hint), "{}", said.stderr);
     assert_eq!(said.stdout, "");
@@ -93,7 +93,7 @@ fn a_baseline_is_saved_compared_and_judged_again_without_a_run() {
     assert!(said.stdout.contains("baseline `main` now holds this run\n"), "{}", said.stdout);
     let said =
         place.small(&["--starts=5", "--baseline=main", "--no-fail", "--append-baseline=more"]);
-    let said = said.ended_with(0).is_fit_to_read();
+    let said = said.ended_with(0).fit_to_read();
     assert!(said.stdout.contains("baseline `more` holds this run too\n"), "{}", said.stdout);
     assert!(!said.stdout.contains("no baseline:"), "{}", said.stdout);
     let again = place.run(&["run", "--load-baseline=more", "--baseline=main", "--no-fail"]);

@@ -54,7 +54,7 @@ fn limits_do_not_take_the_file_that_follows() {
 fn a_file_with_a_wrong_key_is_refused_with_line_and_caret() {
     let place = Place::new();
     place.write("wrong.toml", "[run]\nstart = 3\n");
-    let said = place.run(&["plan", "wrong.toml"]).ended_with(2).is_fit_to_read();
+    let said = place.run(&["plan", "wrong.toml"]).ended_with(2).fit_to_read();
     assert!(said.stderr.contains("wrong.toml:2"), "{}", said.stderr);
     assert!(said.stderr.contains('^'), "{}", said.stderr);
 }

@@ -126,7 +126,7 @@ impl Said {
 
     /// What a person reads fits a terminal of 80 columns, without control codes.
     #[track_caller]
-    pub(crate) fn is_fit_to_read(self) -> Self {
+    pub(crate) fn fit_to_read(self) -> Self {
         for line in self.stdout.lines().chain(self.stderr.lines()) {
             let is_path = line.starts_with("report: ");
             assert!(is_path || line.chars().count() <= 80, "wide: {line}");

@@ -6,10 +6,10 @@ use super::Place;
 
 #[test]
 fn help_fits_a_terminal() {
-    let said = Place::new().run(&["--help"]).ended_with(0).is_fit_to_read();
+    let said = Place::new().run(&["--help"]).ended_with(0).fit_to_read();
     assert_snapshot!("help", said.stdout);
     for command in ["run", "compare", "report", "runs", "baselines", "simulate"] {
-        Place::new().run(&[command, "-h"]).ended_with(0).is_fit_to_read();
+        Place::new().run(&[command, "-h"]).ended_with(0).fit_to_read();
     }
 }
 
@@ -19,7 +19,7 @@ fn the_plan_is_told_before_a_byte_is_sent() {
     let said = Place::new().run(&args).ended_with(2);
     assert_snapshot!("several_caps", said.stderr);
     let args = ["plan", "--url=http://127.0.0.1:1", "--max-concurrency=1,16", "--num-prompts=50"];
-    let said = Place::new().run(&args).ended_with(0).is_fit_to_read();
+    let said = Place::new().run(&args).ended_with(0).fit_to_read();
     assert_snapshot!("plan", said.stdout);
 }
 

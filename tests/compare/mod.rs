@@ -20,8 +20,8 @@ use inferometer::settings::{Launch, Settings, Target};
 use inferometer::store::Store;
 use inferometer::{Harness, Load, Scenario};
 
-/// Iterations of 3.5 ms, so that a busy machine's milliseconds do not hide them.
-const SLOW_ENOUGH: f64 = 8.0;
+/// Iterations of 20 ms, so that a busy machine's milliseconds do not hide them.
+const SLOW_ENOUGH: f64 = 40.0;
 
 fn simulator(slowdown: f64) -> Launch {
     Launch::Simulator { preset: "demo".into(), slowdown: SLOW_ENOUGH * slowdown }
@@ -52,7 +52,7 @@ fn harness(settings: &Settings) -> Harness {
     let mut harness = Harness::new(settings.clone());
     harness
         .group("chat")
-        .scenario(Scenario::new("short").input(64).output(32).sweep(Load::concurrency, [4]));
+        .scenario(Scenario::new("short").input(32).output(8).sweep(Load::concurrency, [4]));
     harness
 }
 

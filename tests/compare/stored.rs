@@ -24,7 +24,7 @@ async fn baselines_are_saved_judged_in_place_of_a_run_and_shown_as_advice() {
     let advice = run(&slower).await.unwrap();
     let found = comparison(&advice);
     assert!(found.advice.as_ref().unwrap().contains("--baseline"), "{:?}", found.advice);
-    assert_eq!(found.base_runs, [main_run.clone()]);
+    assert_eq!(found.base_runs, std::slice::from_ref(&main_run));
     assert!(!found.has_changed() && advice.gate.exit_code == 0, "{:?}", advice.gate);
     let slow_run = newest_run(&slower);
     for id in [&main_run, &slow_run] {

@@ -21,7 +21,7 @@ async fn checked(change: impl FnOnce(&mut Settings), config: SimConfig) -> Resul
 /// The error of a fault that strikes every request: words of its cause, and of its hint.
 async fn check(fault: &str, cause: &str, mend: &str) {
     let config = SimConfig { faults: vec![fault.parse().unwrap()], ..SimConfig::default() };
-    let error = checked(|_| {}, config).await.expect_err(fault);
+    let error = checked(|_| {}, config).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Preflight, "{fault}");
     assert_eq!(inferometer::compare::gate::exit_code(error.kind()), 3, "{fault}");
     assert!(error.to_string().contains(cause), "{fault}: {}", error.render());

@@ -6,9 +6,9 @@ use inferometer::sim::{Engine, Preset, RequestSpec, start_seed};
 use inferometer::stats::distribution::t_two_sided;
 use inferometer::stats::t_test::welch;
 
-const PAIRS: u64 = 60;
+const PAIRS: u64 = 50;
 const WARM_UP: usize = 32;
-const MEASURED: usize = 128;
+const MEASURED: usize = 384;
 const CONCURRENCY: usize = 16;
 /// Criterion's default noise threshold.
 const NOISE_THRESHOLD: f64 = 0.01;
