@@ -427,7 +427,7 @@ fn an_imported_run_is_stored_like_any_other() {
     let got = metrics["ttft_ms"]["mean"].as_f64().unwrap();
     assert!((got / said["mean_ttft_ms"].as_f64().unwrap() - 1.0).abs() < 1e-6, "{metrics}");
     let runs = text(&inferometer(folder.path(), &["runs"]));
-    assert_eq!(runs.lines().filter(|line| line.contains("complete, 1 load points")).count(), 2);
+    assert_eq!(runs.lines().filter(|line| line.contains("complete, 1 load point")).count(), 2);
     // The store's own schema holds for it too.
     let schema = fs::read_to_string(
         Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema/run.schema.json"),
