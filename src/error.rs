@@ -12,7 +12,7 @@ pub enum ErrorKind {
     Scenario,
     /// A named baseline or run does not exist.
     NotFound,
-    /// Preflight found that a run against this server cannot give figures.
+    /// The server will not serve this run: found in preflight, or a key refused in mid-run.
     Preflight,
     /// The server could not be launched, got lost, or could not be stopped.
     Server,

@@ -8,6 +8,7 @@ mod compare;
 mod import;
 mod keep;
 mod run;
+mod selftest;
 mod simulate;
 mod words;
 
@@ -85,6 +86,8 @@ enum Command {
     Import(import::ImportCommand),
     /// Measure the server against itself: what a gate can find
     Calibrate(Box<run::RunCommand>),
+    /// Find how many streams this client measures truly on this machine
+    Selftest(selftest::SelftestCommand),
     /// Serve the embedded simulator on a port
     Simulate(simulate::SimulateCommand),
 }
@@ -111,6 +114,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Baselines(command) => command.run(),
         Command::Import(command) => command.run(),
         Command::Calibrate(command) => command.calibrate(),
+        Command::Selftest(command) => command.run(),
         Command::Simulate(command) => command.run(),
     }
 }

@@ -52,7 +52,7 @@ pub(super) struct Session<'a> {
     pub(super) sides: BTreeMap<Side, Bench>,
     /// What the rounds told of the client and the load.
     pub(super) notes: Notes,
-    store: &'a Store,
+    pub(super) store: &'a Store,
     looks: Looks,
 }
 

@@ -39,6 +39,8 @@ pub(super) struct PointNotes {
     attempted: u64,
     retry_after: Option<String>,
     rounds: Vec<RoundNotes>,
+    /// How late this machine is when it has nothing to do, from the self-test.
+    idle_lag_ms: f64,
 }
 
 #[derive(Debug)]
@@ -60,8 +62,9 @@ struct RoundNotes {
 pub(super) type Notes = BTreeMap<(Side, String), PointNotes>;
 
 impl PointNotes {
-    fn new(plan: &RoundPlan) -> Self {
+    fn new(plan: &RoundPlan, idle_lag_ms: f64) -> Self {
         Self {
+            idle_lag_ms,
             phase: plan.phase,
             point: plan.point.clone(),
             tokens: TokenAccount::default(),
@@ -132,7 +135,8 @@ impl PointNotes {
         let mut by_code: BTreeMap<String, (u64, Finding)> = BTreeMap::new();
         for round in &self.rounds {
             let load = self.point.load;
-            let faults = validity::health_faults(&round.health, round.ttft_p50_ms, load, 0.0);
+            let (health, ttft, idle) = (&round.health, round.ttft_p50_ms, self.idle_lag_ms);
+            let faults = validity::health_faults(health, ttft, load, idle);
             for fault in faults {
                 let entry = by_code
                     .entry(fault.finding.code.clone())
@@ -297,7 +301,9 @@ impl Session<'_> {
         plan: &RoundPlan,
     ) {
         let key = (round.side, round.point.clone());
-        self.notes.entry(key).or_insert_with(|| PointNotes::new(plan)).add(round, outcome, summary);
+        let idle_lag_ms = self.store.idle_lag_ms();
+        let notes = self.notes.entry(key).or_insert_with(|| PointNotes::new(plan, idle_lag_ms));
+        notes.add(round, outcome, summary);
     }
 
     /// Tells what the rounds of each load point said of the client and the load, once.

@@ -9,7 +9,7 @@ use super::side;
 use super::watch::Watch;
 use crate::api::{Dialect, chat::Chat, completions::Completions};
 use crate::drive::{self, ErrorLimit, RoundJob, RoundOutcome, Wire};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
 use crate::record::stored::{RoundStatus, WarmUp};
 use crate::record::{Finding, RequestRecord, StoredRound};
@@ -238,7 +238,10 @@ fn refused(records: &[RequestRecord]) -> Option<Error> {
     let refused = records.iter().find(|r| r.failure == Some(FailureKind::Unauthorized))?;
     let status = refused.status.map(|s| s.to_string()).unwrap_or_default();
     Some(
-        Error::server(format!("the server refused the key in mid-run (status {status})"))
+        Error::new(
+            ErrorKind::Preflight,
+            format!("the server refused the key in mid-run (status {status})"),
+        )
             .with_hint("the `Authorization: Bearer` header was sent: was the key revoked, or its quota used up?"),
     )
 }
