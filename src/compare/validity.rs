@@ -13,6 +13,9 @@ pub enum Reach {
     All,
     /// Latencies; the throughput stands (it is the capacity).
     Latencies,
+    /// Latencies that one late stamp can move. The median of the gaps and the mean time per token
+    /// stand: a stamp that is late at p99 moves a median by nothing, and TPOT by lag / tokens.
+    Stamps,
 }
 
 /// One fault of one start.
@@ -75,18 +78,30 @@ pub fn health_faults(
     idle_lag_ms: f64,
 ) -> Vec<Fault> {
     let mut found = Vec::new();
-    client_faults(health, ttft_p50_ms, idle_lag_ms, &mut found);
+    // In a closed loop a late refill moves no latency, whose clock starts with the send: it leaves
+    // slots empty, which the mean in flight tells.
+    let sends_ms = match load {
+        Load::RequestRate(_) => health.schedule_lag_p99_ms,
+        Load::Concurrency(_) => None,
+    };
+    client_faults(health, sends_ms, ttft_p50_ms, idle_lag_ms, &mut found);
     if let Load::Concurrency(concurrency) = load {
         closed_loop_faults(health, f64::from(concurrency), &mut found);
     }
     found
 }
 
-fn client_faults(health: &Health, ttft_p50_ms: f64, idle_lag_ms: f64, found: &mut Vec<Fault>) {
+fn client_faults(
+    health: &Health,
+    sends_ms: Option<f64>,
+    ttft_p50_ms: f64,
+    idle_lag_ms: f64,
+    found: &mut Vec<Fault>,
+) {
     // Section 5: beyond the idle floor, more than 1 ms and more than half of TTFT's floor.
     let limit_ms = f64::max(1.0, 0.5 * Measure::TTFT_P50.floor() * ttft_p50_ms) + idle_lag_ms;
     let late = [
-        ("schedule_lag", "requests were sent late", health.schedule_lag_p99_ms, limit_ms),
+        ("schedule_lag", "requests were sent late", sends_ms, limit_ms),
         (
             "loop_lag",
             "the client's event loop ran late",
@@ -98,7 +113,7 @@ fn client_faults(health: &Health, ttft_p50_ms: f64, idle_lag_ms: f64, found: &mu
         if let Some(lag_ms) = lag_ms.filter(|lag| *lag > limit_ms) {
             let text = format!("{what}: p99 {lag_ms:.1} ms, limit {limit_ms:.1} ms");
             found.push(Fault {
-                reach: Reach::Latencies,
+                reach: Reach::Stamps,
                 finding: Finding::new(code, Severity::Invalid, text).with_mend(
                     "give the client cores of its own, or lower the load; `inferometer selftest` says what this machine measures truly",
                 ),
@@ -117,7 +132,7 @@ fn client_faults(health: &Health, ttft_p50_ms: f64, idle_lag_ms: f64, found: &mu
 
 fn closed_loop_faults(health: &Health, concurrency: f64, found: &mut Vec<Fault>) {
     if let Some(in_flight) = health.in_flight_mean.filter(|n| *n < 0.98 * concurrency) {
-        let text = format!("{in_flight:.1} requests in flight on average, {concurrency} asked");
+        let text = format!("{in_flight:.2} requests in flight on average, {concurrency} asked");
         found.push(Fault {
             reach: Reach::All,
             finding: Finding::new("in_flight", Severity::Invalid, text)
@@ -150,11 +165,23 @@ pub fn least_requests(measure: Measure) -> u64 {
     }
 }
 
+fn is_latency(measure: Measure) -> bool {
+    measure.metric.is_distribution() || measure.metric == Metric::Goodput
+}
+
 /// Whether a fault of this reach touches this number.
 #[must_use]
 pub fn touches(reach: Reach, measure: Measure) -> bool {
     match reach {
         Reach::All => true,
-        Reach::Latencies => measure.metric.is_distribution() || measure.metric == Metric::Goodput,
+        Reach::Latencies => is_latency(measure),
+        Reach::Stamps => {
+            let steady = matches!(
+                (measure.metric, measure.statistic),
+                (Metric::Itl | Metric::Icl, Some(Statistic::P50))
+                    | (Metric::Tpot, Some(Statistic::Mean | Statistic::P50))
+            );
+            is_latency(measure) && !steady
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The lines to one server: those that stand idle, and how another one is opened.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +21,9 @@ use crate::clock::{Clock, duration_ns};
 /// A line idle for longer is not used again: what lies between may have forgotten it without a word
 /// (reqwest's own limit).
 const IDLE_LIMIT: Duration = Duration::from_secs(90);
+
+/// Below so many answers a line that closes was not worn out: servers that count allow a hundred.
+const YOUNG_ANSWERS: u64 = 20;
 
 /// Lines opened at once when many are wanted: more would overflow the backlog of small servers.
 const OPENED_AT_ONCE: usize = 64;
@@ -66,6 +70,8 @@ pub(super) struct Lines {
     /// The one used last comes first.
     idle: Mutex<Vec<Idle>>,
     most_idle: usize,
+    /// The server was seen to close a line soon after an answer, without having announced it.
+    closes_unannounced: AtomicBool,
 }
 
 struct Idle {
@@ -97,6 +103,7 @@ impl Lines {
             connect: settings.timeouts.connect,
             idle: Mutex::new(Vec::new()),
             most_idle: settings.pool,
+            closes_unannounced: AtomicBool::new(false),
         })
     }
 
@@ -124,9 +131,20 @@ impl Lines {
                 }
                 Err(Unsent { request: Some(back), .. }) if may_repeat => request = back,
                 Err(Unsent { error, .. }) => {
+                    self.note_closed(&error, earlier_answers);
                     return Err(LineError::Http { error, reused: earlier_answers > 0 });
                 }
             }
+        }
+    }
+
+    /// Some servers promise to keep a connection and close it with every answer (llama.cpp's does).
+    /// Their end arrives too late to be seen before the next request, which then dies with the line.
+    /// Once that has happened on a young line, each request gets a line of its own.
+    fn note_closed(&self, error: &hyper::Error, earlier_answers: u64) {
+        let young = (1..YOUNG_ANSWERS).contains(&earlier_answers);
+        if young && (error.is_incomplete_message() || error.is_closed() || error.is_canceled()) {
+            self.closes_unannounced.store(true, Ordering::Relaxed);
         }
     }
 
@@ -163,7 +181,8 @@ impl Lines {
         loop {
             let mut idle = self.idle().pop()?;
             let fresh = now_ns.saturating_sub(idle.since_ns) < duration_ns(IDLE_LIMIT);
-            if fresh && idle.line.is_free() {
+            let worn = idle.line.answers() > 0 && self.closes_unannounced.load(Ordering::Relaxed);
+            if fresh && !worn && idle.line.is_free() {
                 return Some(idle);
             }
         }

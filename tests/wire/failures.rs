@@ -297,6 +297,21 @@ async fn a_connection_that_the_server_had_closed_is_stale() {
 }
 
 #[tokio::test]
+async fn a_server_that_closes_after_every_answer_costs_one_request_not_every_other() {
+    let fine = stream(&[TEXT, FINISH, DONE]);
+    // Every connection carries one answer; the second request on it meets a close.
+    let connection = vec![fine, vec![Step::Close]];
+    let server = Server::play(vec![connection; 12]).await;
+    let client = server.client();
+    let mut stale = 0;
+    for _ in 0..8 {
+        let exchange = server.exchange(&client, &Chat).await;
+        stale += usize::from(exchange.failure.is_some());
+    }
+    assert_eq!(stale, 1, "from then on each request has a connection of its own");
+}
+
+#[tokio::test]
 async fn a_key_that_the_server_echoes_is_redacted() {
     let key = "sk-very-secret-0123456789";
     let body =
