@@ -13,9 +13,9 @@ pub enum Reach {
     All,
     /// Latencies; the throughput stands (it is the capacity).
     Latencies,
-    /// Latencies that one late stamp can move. The median of the gaps and the mean time per token
-    /// stand: a stamp that is late at p99 moves a median by nothing, and TPOT by lag / tokens.
-    Stamps,
+    /// Means and tails of latencies. Medians stand, which what happens at p99 does not move; and so
+    /// does mean TPOT, which it moves by lag / tokens at most.
+    Tails,
 }
 
 /// One fault of one start.
@@ -78,47 +78,45 @@ pub fn health_faults(
     idle_lag_ms: f64,
 ) -> Vec<Fault> {
     let mut found = Vec::new();
-    // In a closed loop a late refill moves no latency, whose clock starts with the send: it leaves
-    // slots empty, which the mean in flight tells.
-    let sends_ms = match load {
-        Load::RequestRate(_) => health.schedule_lag_p99_ms,
-        Load::Concurrency(_) => None,
-    };
-    client_faults(health, sends_ms, ttft_p50_ms, idle_lag_ms, &mut found);
+    let is_open_loop = matches!(load, Load::RequestRate(_));
+    client_faults(health, is_open_loop, ttft_p50_ms, idle_lag_ms, &mut found);
     if let Load::Concurrency(concurrency) = load {
         closed_loop_faults(health, f64::from(concurrency), &mut found);
     }
     found
 }
 
+/// Section 5: beyond the idle floor, more than 1 ms and more than half of TTFT's floor. What is late
+/// in the median moves every latency; what is late at p99 moves means and tails, but no median.
 fn client_faults(
     health: &Health,
-    sends_ms: Option<f64>,
+    is_open_loop: bool,
     ttft_p50_ms: f64,
     idle_lag_ms: f64,
     found: &mut Vec<Fault>,
 ) {
-    // Section 5: beyond the idle floor, more than 1 ms and more than half of TTFT's floor.
     let limit_ms = f64::max(1.0, 0.5 * Measure::TTFT_P50.floor() * ttft_p50_ms) + idle_lag_ms;
-    let late = [
-        ("schedule_lag", "requests were sent late", sends_ms, limit_ms),
-        (
-            "loop_lag",
-            "the client's event loop ran late",
-            health.loop_lag_p99_ms,
-            limit_ms + TIMER_FLOOR_MS,
-        ),
+    let timer_ms = limit_ms + TIMER_FLOOR_MS;
+    let (sends, turns) = ("requests were sent late", "the client's event loop ran late");
+    // In a closed loop a late refill moves no latency, whose clock starts with the send: it leaves
+    // slots empty, which the mean in flight tells.
+    let of_sends = |lag: Option<f64>| lag.filter(|_| is_open_loop);
+    let lags = [
+        ("schedule_lag", sends, "p50", of_sends(health.schedule_lag_p50_ms), limit_ms),
+        ("loop_lag", turns, "p50", health.loop_lag_p50_ms, timer_ms),
+        ("schedule_lag", sends, "p99", of_sends(health.schedule_lag_p99_ms), limit_ms),
+        ("loop_lag", turns, "p99", health.loop_lag_p99_ms, timer_ms),
     ];
-    for (code, what, lag_ms, limit_ms) in late {
-        if let Some(lag_ms) = lag_ms.filter(|lag| *lag > limit_ms) {
-            let text = format!("{what}: p99 {lag_ms:.1} ms, limit {limit_ms:.1} ms");
-            found.push(Fault {
-                reach: Reach::Stamps,
-                finding: Finding::new(code, Severity::Invalid, text).with_mend(
-                    "give the client cores of its own, or lower the load; `inferometer selftest` says what this machine measures truly",
-                ),
-            });
-        }
+    for (code, what, quantile, lag_ms, limit_ms) in lags {
+        let Some(lag_ms) = lag_ms.filter(|lag| *lag > limit_ms) else { continue };
+        let text = format!("{what}: {quantile} {lag_ms:.1} ms, limit {limit_ms:.1} ms");
+        let reach = if quantile == "p50" { Reach::Latencies } else { Reach::Tails };
+        found.push(Fault {
+            reach,
+            finding: Finding::new(code, Severity::Invalid, text).with_mend(
+                "give the client cores of its own, or lower the load; `inferometer selftest` says what this machine measures truly",
+            ),
+        });
     }
     if let Some(cpu) = health.client_cpu.filter(|cpu| *cpu > 0.80) {
         let text = format!("the client used {:.0} % of its cores", cpu * 100.0);
@@ -175,12 +173,8 @@ pub fn touches(reach: Reach, measure: Measure) -> bool {
     match reach {
         Reach::All => true,
         Reach::Latencies => is_latency(measure),
-        Reach::Stamps => {
-            let steady = matches!(
-                (measure.metric, measure.statistic),
-                (Metric::Itl | Metric::Icl, Some(Statistic::P50))
-                    | (Metric::Tpot, Some(Statistic::Mean | Statistic::P50))
-            );
+        Reach::Tails => {
+            let steady = measure.statistic == Some(Statistic::P50) || measure == Measure::TPOT_MEAN;
             is_latency(measure) && !steady
         }
     }

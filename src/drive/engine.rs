@@ -64,6 +64,7 @@ pub(super) struct Landed {
     pub(super) tally: Tally,
     pub(super) ending: Ending,
     pub(super) client_cpu: Option<f64>,
+    pub(super) loop_lag_p50_ms: Option<f64>,
     pub(super) loop_lag_p99_ms: Option<f64>,
     /// Whether our own bound on requests in flight was reached.
     pub(super) guard_reached: Option<u32>,
@@ -96,6 +97,7 @@ pub(super) struct Engine<'a> {
     sent: u64,
     meters: Option<(CpuMeter, LagSampler)>,
     client_cpu: Option<f64>,
+    loop_lag_p50_ms: Option<f64>,
     loop_lag_p99_ms: Option<f64>,
     guard_reached: Option<u32>,
 }
@@ -119,6 +121,7 @@ impl<'a> Engine<'a> {
             sent: 0,
             meters: None,
             client_cpu: None,
+            loop_lag_p50_ms: None,
             loop_lag_p99_ms: None,
             guard_reached: None,
         }
@@ -219,6 +222,7 @@ impl<'a> Engine<'a> {
         self.aim.close(at_ns.max(self.tally.latest_end_ns));
         if let Some((cpu, lag)) = self.meters.take() {
             self.client_cpu = cpu.share();
+            self.loop_lag_p50_ms = lag.p50_ms();
             self.loop_lag_p99_ms = lag.p99_ms();
         }
         self.gate = None;
@@ -320,6 +324,7 @@ impl<'a> Engine<'a> {
                 tally: self.tally,
                 ending: self.ending,
                 client_cpu: self.client_cpu,
+                loop_lag_p50_ms: self.loop_lag_p50_ms,
                 loop_lag_p99_ms: self.loop_lag_p99_ms,
                 guard_reached: self.guard_reached,
             }),

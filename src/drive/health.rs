@@ -17,6 +17,7 @@ pub(super) struct Circumstances<'a> {
     pub(super) cap: u32,
     /// Arrivals due in the window; none in a closed loop.
     pub(super) arrivals: Option<u64>,
+    pub(super) loop_lag_p50_ms: Option<f64>,
     pub(super) loop_lag_p99_ms: Option<f64>,
     pub(super) client_cpu: Option<f64>,
 }
@@ -40,6 +41,7 @@ pub(super) fn health(records: &[RequestRecord], at: &Circumstances<'_>) -> Healt
     Health {
         schedule_lag_p50_ms: at.lags.quantile(0.5).map(|ns| ns / 1e6),
         schedule_lag_p99_ms: at.lags.quantile(0.99).map(|ns| ns / 1e6),
+        loop_lag_p50_ms: at.loop_lag_p50_ms,
         loop_lag_p99_ms: at.loop_lag_p99_ms,
         client_cpu: at.client_cpu,
         in_flight_mean: per_s(flown_s),

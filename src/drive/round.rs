@@ -187,6 +187,7 @@ fn outcome(job: &RoundJob, landed: Landed) -> RoundOutcome {
             lags: &tally.lags,
             cap,
             arrivals,
+            loop_lag_p50_ms: landed.loop_lag_p50_ms,
             loop_lag_p99_ms: landed.loop_lag_p99_ms,
             client_cpu: landed.client_cpu,
         },

@@ -224,7 +224,9 @@ pub struct Health {
     pub schedule_lag_p50_ms: Option<f64>,
     /// See above.
     pub schedule_lag_p99_ms: Option<f64>,
-    /// p99 of how late the client's own event loop ran a timer, ms.
+    /// Median of how late the client's own event loop ran a timer, ms.
+    pub loop_lag_p50_ms: Option<f64>,
+    /// p99 of the same, ms.
     pub loop_lag_p99_ms: Option<f64>,
     /// Client CPU over the window / (window × cores).
     pub client_cpu: Option<f64>,

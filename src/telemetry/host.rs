@@ -74,11 +74,21 @@ impl LagSampler {
         Self { lags, task }
     }
 
+    /// The median of the lags so far, ms; none before the first sample.
+    #[must_use]
+    pub fn p50_ms(&self) -> Option<f64> {
+        self.quantile_ms(0.50)
+    }
+
     /// The p99 of the lags so far, ms; none before the first sample.
     #[must_use]
     pub fn p99_ms(&self) -> Option<f64> {
+        self.quantile_ms(0.99)
+    }
+
+    fn quantile_ms(&self, q: f64) -> Option<f64> {
         let lags = self.lags.lock().unwrap_or_else(PoisonError::into_inner);
-        lags.quantile(0.99).map(|ns| ns / 1e6)
+        lags.quantile(q).map(|ns| ns / 1e6)
     }
 }
 
