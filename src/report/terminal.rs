@@ -104,7 +104,7 @@ pub fn print(text: &str) -> crate::Result<()> {
 /// Prints text to stderr, where messages go.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_message(text: &str) -> crate::Result<()> {
     write_to(&mut io::stderr().lock(), text)
 }
