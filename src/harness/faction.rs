@@ -45,9 +45,8 @@ impl Faction {
             let measured = run.rounds.iter().any(|round| round.side == side);
             if measured || (side == Side::New && run.rounds.is_empty()) {
                 let label = run.sides.get(&side).map(|s| s.label.clone());
-                let plain = if side == Side::Base { "base" } else { "new" };
                 let name = label.filter(|label| !label.is_empty());
-                let name = name.unwrap_or_else(|| plain.to_owned());
+                let name = name.unwrap_or_else(|| side.name().to_owned());
                 factions.push(Self { name, side, runs: vec![run.clone()] });
             }
         }

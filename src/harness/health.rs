@@ -301,8 +301,8 @@ impl Session<'_> {
         plan: &RoundPlan,
     ) {
         let key = (round.side, round.point.clone());
-        let idle_lag_ms = self.store.idle_lag_ms();
-        let notes = self.notes.entry(key).or_insert_with(|| PointNotes::new(plan, idle_lag_ms));
+        let new = || PointNotes::new(plan, self.store.idle_lag_ms());
+        let notes = self.notes.entry(key).or_insert_with(new);
         notes.add(round, outcome, summary);
     }
 
@@ -319,8 +319,7 @@ impl Session<'_> {
                     .max_by(|a, b| load_of(a.point.load).total_cmp(&load_of(b.point.load)));
                 for mut finding in here.findings(below) {
                     if two_sides {
-                        let whose = if side == Side::Base { "base" } else { "new" };
-                        finding.text = format!("{whose}: {}", finding.text);
+                        finding.text = format!("{}: {}", side.name(), finding.text);
                     }
                     self.find(finding.at(stored.id.clone()))?;
                 }

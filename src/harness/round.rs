@@ -162,7 +162,7 @@ impl Session<'_> {
         let mut salt = self.run.salt;
         if self.plan.design == Design::Routes {
             // One engine sees both sides: the same text again would come from its prefix cache.
-            salt = salt.named(if start.side == Side::Base { "base" } else { "new" });
+            salt = salt.named(start.side.name());
         }
         let first = Plan::first_prompt(start, plan);
         let highest = self.plan.points.iter().map(|p| in_flight(p.load)).max().unwrap_or(1);

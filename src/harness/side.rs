@@ -58,7 +58,7 @@ impl SideServer {
             }
             _ => {
                 let client = client(&target.url, settings, CONTROL_POOL)?;
-                let log = store.layout().server_log(run_id, name_of(side));
+                let log = store.layout().server_log(run_id, side.name());
                 let launcher =
                     Launcher::new(target, client, log)?.with_api_key(settings.api_key.clone());
                 Kind::Launched { launcher: Box::new(launcher), running: None }
@@ -71,7 +71,7 @@ impl SideServer {
     pub(super) async fn start(&mut self, block: u32, clock: Clock) -> Result<Started> {
         match &mut self.kind {
             Kind::Simulated { config, server } => {
-                config.seed = start_seed(self.seed, name_of(self.side), u64::from(block));
+                config.seed = start_seed(self.seed, self.side.name(), u64::from(block));
                 config.clock = Some(clock);
                 let started = SimServer::start((**config).clone())?;
                 let url = started.url();
@@ -144,14 +144,6 @@ pub(super) fn label(target: &Target) -> String {
         Launch::External => target.url.clone(),
         Launch::Command { command, .. } => crate::server::redact_command(command),
         Launch::Hooks { restart, .. } => crate::server::redact_command(restart),
-    }
-}
-
-/// The side's name in files and seeds.
-fn name_of(side: Side) -> &'static str {
-    match side {
-        Side::Base => "base",
-        Side::New => "new",
     }
 }
 

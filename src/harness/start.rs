@@ -62,11 +62,7 @@ impl Session<'_> {
 
     /// What reports call a side; empty where there is one.
     pub(super) fn side_word(&self, side: Side) -> &'static str {
-        match (self.sides.len(), side) {
-            (1, _) => "",
-            (_, Side::Base) => "base",
-            (_, Side::New) => "new",
-        }
+        if self.sides.len() == 1 { "" } else { side.name() }
     }
 
     async fn check(&mut self, side: Side, started: &Started) -> Result<PreflightReport> {

@@ -27,6 +27,17 @@ pub enum Side {
     New,
 }
 
+impl Side {
+    /// Its name in words, files and seeds.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::New => "new",
+        }
+    }
+}
+
 /// When a round ends.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StopRule {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::metric::Statistic;
 use crate::record::GapHistogram;
+pub use crate::stats::quantile::of_sorted;
 
 /// A distribution, in ms; numbers that are undefined are none. Percentiles are type 7 (linear).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -77,19 +78,6 @@ impl Distribution {
             Statistic::P99 => self.p99,
         }
     }
-}
-
-/// The quantile `q` (0 to 1) of values in ascending order, linear between order statistics: type 7
-/// of Hyndman and Fan (The American Statistician 50, 1996), the default of numpy, which vLLM's
-/// client uses. None of nothing.
-#[must_use]
-#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-pub fn of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    let place = q.clamp(0.0, 1.0) * last as f64;
-    let below = (place.floor() as usize).min(last);
-    let above = (below + 1).min(last);
-    Some(sorted[below] + (place - below as f64) * (sorted[above] - sorted[below]))
 }
 
 #[cfg(test)]
