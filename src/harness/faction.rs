@@ -50,11 +50,11 @@ impl Faction {
                 factions.push(Self { name, side, runs: vec![run.clone()] });
             }
         }
+        let are_commands = run.sides.values().all(|side| side.command.is_some());
         if let [base, new] = &mut factions[..]
-            && base.name == new.name
+            && (are_commands || base.name == new.name)
         {
-            "base".clone_into(&mut base.name);
-            "new".clone_into(&mut new.name);
+            [base.name, new.name] = told_apart(&base.name, &new.name);
         }
         factions
     }
@@ -181,5 +181,64 @@ impl Grounds {
         };
         let idle_lag_ms = store.idle_lag_ms();
         Ok(Self { meeting, day: DaySpread::None, looks: 1, calibration, idle_lag_ms })
+    }
+}
+
+/// Longer names than this make no legend.
+const LONGEST_NAME: usize = 48;
+
+/// Two sides by the words of their commands that they do not share; `base` and `new` where those
+/// are none or many. The commands stand whole among the run's facts.
+fn told_apart(base: &str, new: &str) -> [String; 2] {
+    let [old, fresh] = [base, new].map(|label| label.split_whitespace().collect::<Vec<_>>());
+    let mut start = old.iter().zip(&fresh).take_while(|(a, b)| a == b).count();
+    let ends = old[start..].iter().rev().zip(fresh[start..].iter().rev());
+    let shared_end = ends.take_while(|(a, b)| a == b).count();
+    // A value stays with its flag.
+    let is_value =
+        |words: &[&str]| words.len() > start + shared_end && !words[start].starts_with('-');
+    let is_flag = |word: &str| word.starts_with('-') && !word.contains('=');
+    if start > 0 && is_flag(old[start - 1]) && is_value(&old) && is_value(&fresh) {
+        start -= 1;
+    }
+    let own = |words: &[&str]| words[start..words.len() - shared_end].join(" ");
+    let names = match (own(&old), own(&fresh)) {
+        (old, fresh) if old.is_empty() && !fresh.is_empty() => [format!("without {fresh}"), fresh],
+        (old, fresh) if fresh.is_empty() && !old.is_empty() => {
+            [old.clone(), format!("without {old}")]
+        }
+        (old, fresh) => [old, fresh],
+    };
+    if names.iter().any(|name| name.is_empty() || name.chars().count() > LONGEST_NAME) {
+        return ["base".to_owned(), "new".to_owned()];
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_apart_by_the_words_they_do_not_share() {
+        let names = |base: &str, new: &str| told_apart(base, new).join(" | ");
+        let serve = "vllm serve Qwen/Qwen2.5-7B-Instruct";
+        let with = |flags: &str| format!("{serve} {flags}");
+        assert_eq!(names(&with("--seed 1"), &with("--seed 1")), "base | new");
+        assert_eq!(
+            names(
+                &with("--max-num-batched-tokens 2048 --seed 1"),
+                &with("--max-num-batched-tokens 8192 --seed 1")
+            ),
+            "--max-num-batched-tokens 2048 | --max-num-batched-tokens 8192"
+        );
+        assert_eq!(
+            names(serve, &with("--enforce-eager")),
+            "without --enforce-eager | --enforce-eager"
+        );
+        assert_eq!(names(&with("--a=1 --b=2"), &with("--a=3 --b=2")), "--a=1 | --a=3");
+        assert_eq!(names("./old", "./new"), "./old | ./new");
+        let long = "x".repeat(50);
+        assert_eq!(names(&with(&long), &with("--y")), "base | new");
     }
 }
