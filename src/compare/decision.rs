@@ -181,13 +181,18 @@ impl CellResult {
         Some(Interval { low: ends[0].min(ends[1]), high: ends[0].max(ends[1]) })
     }
 
-    /// How many blocks find a change of one and a half times the floor with 95 % (3 % at a floor
-    /// of 2 %, the first column of the planning table); a change of just the floor is found by half of all runs,
-    /// whatever their number. `None` where no sensible number does.
+    /// How many blocks, more than there are, find with 95 % the smallest change worth a search:
+    /// one and a half times the floor (3 % at a floor of 2 %, the first column of the planning
+    /// table; a change of just the floor is found by half of all runs, whatever their number), or
+    /// the near end of the interval where that is further. `None` where no sensible number does.
     #[must_use]
     pub fn blocks_needed(&self) -> Option<u32> {
         let test = self.test.as_ref()?;
-        let effect = 1.5 * self.floor;
+        let next = u32::try_from(self.blocks + 1).unwrap_or(u32::MAX);
+        self.blocks_that_find(test, sought(self.floor, test.ci95)).map(|blocks| blocks.max(next))
+    }
+
+    fn blocks_that_find(&self, test: &Test, effect: f64) -> Option<u32> {
         if test.day_variance > 0.0 {
             // The spread between days does not shrink with more starts.
             return (2..=MAX_BLOCKS).find(|blocks| {
@@ -205,5 +210,26 @@ impl CellResult {
             Better::Lower => 1.0,
             Better::Higher => -1.0,
         }
+    }
+}
+
+/// The smallest change worth a search, as a ratio minus one: `interval` is of the log change.
+fn sought(floor: f64, interval: Interval) -> f64 {
+    let near = interval.low.max(-interval.high).max(0.0);
+    (1.5 * floor).max(near.exp_m1())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_that_the_interval_already_shows_is_what_more_blocks_look_for() {
+        let near = |low: f64, high: f64| sought(0.10, Interval { low, high });
+        let ln = f64::ln_1p;
+        assert!((near(ln(0.5), ln(3.0)) - 0.5).abs() < 1e-12);
+        assert!((near(-ln(3.0), -ln(0.5)) - 0.5).abs() < 1e-12, "either way");
+        assert!((near(ln(0.02), ln(3.0)) - 0.15).abs() < 1e-12, "at least 1.5 floors");
+        assert!((near(-ln(0.5), ln(3.0)) - 0.15).abs() < 1e-12, "nothing shown yet");
     }
 }
