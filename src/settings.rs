@@ -104,7 +104,8 @@ pub enum Launch {
 /// One side of a comparison: a server and how it comes up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Target {
-    /// The base URL. The simulator fills it in.
+    /// The base URL. The simulator fills it in; empty for an other side that listens where the
+    /// judged server does.
     pub url: String,
     /// Who starts it.
     pub launch: Launch,

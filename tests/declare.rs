@@ -250,6 +250,28 @@ fn wrong_values_are_refused_with_line_and_caret() {
 }
 
 #[test]
+fn the_other_side_shares_the_address_and_the_ready_check_it_does_not_name() {
+    let against = |table: &str| {
+        let server =
+            "[server]\ncommand = 'a'\nurl = 'http://h:1'\nready = '/ready'\nready_timeout = '2m'\n";
+        let mut settings = Settings::for_url("http://elsewhere");
+        parse(&format!("{server}[against]\n{table}"), "f").unwrap().apply(&mut settings);
+        settings.against.unwrap()
+    };
+    let launch = |path: &str, timeout_s| Launch::Command {
+        command: "b".into(),
+        ready_path: path.into(),
+        ready_timeout_s: timeout_s,
+    };
+    let shared = against("command = 'b'\n");
+    assert_eq!((shared.url.as_str(), shared.launch), ("", launch("/ready", 120.0)));
+    let own = against("command = 'b'\nurl = 'http://h:2'\nready = '/up'\nready_timeout = '5s'\n");
+    assert_eq!((own.url.as_str(), own.launch), ("http://h:2", launch("/up", 5.0)));
+    let route = against("url = 'http://h:3'\n");
+    assert_eq!((route.url.as_str(), route.launch), ("http://h:3", Launch::External));
+}
+
+#[test]
 fn the_file_changes_what_it_says_and_nothing_else() {
     let text = "[server]\ncommand = 'serve'\nmodel = 'm'\nheaders = { A = 'b' }\nextra_body = { top_k = 5 }\n\
                 [against]\nrestart = 'r'\nstop = 's'\nurl = 'http://h:1'\nready = '/v1/models'\nready_timeout = '2m'\n\

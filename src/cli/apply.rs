@@ -111,7 +111,7 @@ impl ServerArgs {
             settings.against = Some(Target { url: url.clone(), launch: Launch::External });
         } else if self.against_cmd.is_some() || self.against_restart_cmd.is_some() {
             let spec = self.launch(&self.against_cmd, &self.against_restart_cmd);
-            settings.against = spec.target()?;
+            settings.against = LaunchSpec { url: None, ..spec }.against()?;
         }
         Ok(())
     }

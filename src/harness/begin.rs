@@ -143,10 +143,8 @@ pub(super) async fn preflight(
     reporter: &mut dyn Reporter,
 ) -> Result<()> {
     let clock = Clock::start();
-    let mut targets = vec![(Side::New, &settings.target)];
-    targets.extend(settings.against.as_ref().map(|against| (Side::Base, against)));
-    for (side, target) in targets {
-        let mut server = SideServer::new(side, target, settings, store, "preflight")?;
+    for (side, target) in side::targets(settings) {
+        let mut server = SideServer::new(side, &target, settings, store, "preflight")?;
         let started = server.start(0, clock).await?;
         let client = side::client(&started.url, settings, execute::SPARE_CONNECTIONS)?;
         let report = preflight::run(&client, clock, settings, Demands::of(&plan.points)).await;

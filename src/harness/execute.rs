@@ -7,7 +7,7 @@ use super::health::Notes;
 use super::measure;
 use super::own::Own;
 use super::prompts::PromptFiles;
-use super::side::SideServer;
+use super::side::{self, SideServer};
 use crate::clock::Clock;
 use crate::compare::looks::{Looks, Step};
 use crate::drive::{Interrupt, Urgency};
@@ -82,10 +82,8 @@ impl<'a> Session<'a> {
         };
         writer.id().clone_into(&mut run.id);
         let mut sides = BTreeMap::new();
-        let mut targets = vec![(Side::New, &settings.target)];
-        targets.extend(settings.against.as_ref().map(|against| (Side::Base, against)));
-        for (side, target) in targets {
-            let server = SideServer::new(side, target, settings, store, &run.id)?;
+        for (side, target) in side::targets(settings) {
+            let server = SideServer::new(side, &target, settings, store, &run.id)?;
             run.sides.entry(side).or_default().label = server.label();
             sides.insert(side, Bench { server, preflight: None, wire: None, failed_starts: 0 });
         }

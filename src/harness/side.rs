@@ -43,6 +43,21 @@ pub(super) struct Started {
     pub(super) findings: Vec<Finding>,
 }
 
+/// The servers of a run. A side that we launch and that names no address listens where the judged
+/// server does: the two take turns.
+pub(super) fn targets(settings: &Settings) -> Vec<(Side, Target)> {
+    let mut targets = vec![(Side::New, settings.target.clone())];
+    if let Some(mut against) = settings.against.clone() {
+        if matches!(against.launch, Launch::Command { .. } | Launch::Hooks { .. })
+            && against.url.is_empty()
+        {
+            against.url.clone_from(&settings.target.url);
+        }
+        targets.push((Side::Base, against));
+    }
+    targets
+}
+
 impl SideServer {
     /// Nothing is started yet.
     pub(super) fn new(
@@ -170,4 +185,30 @@ pub(super) fn client(url: &str, settings: &Settings, pool: usize) -> Result<Clie
         insecure: settings.insecure,
         pool,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launched_base_without_an_address_listens_where_the_judged_server_does() {
+        let launch = |command: &str| Launch::Command {
+            command: command.to_owned(),
+            ready_path: "/health".to_owned(),
+            ready_timeout_s: 1.0,
+        };
+        let at = "http://127.0.0.1:18100".to_owned();
+        let mut settings = Settings::for_url(at.clone());
+        settings.target.launch = launch("serve --new");
+        settings.against = Some(Target { url: String::new(), launch: launch("serve --base") });
+        let urls = |settings: &Settings| -> Vec<(Side, String)> {
+            targets(settings).into_iter().map(|(side, target)| (side, target.url)).collect()
+        };
+        assert_eq!(urls(&settings), [(Side::New, at.clone()), (Side::Base, at.clone())]);
+
+        let own = "http://127.0.0.1:18200".to_owned();
+        settings.against = Some(Target { url: own.clone(), launch: launch("serve --base") });
+        assert_eq!(urls(&settings), [(Side::New, at), (Side::Base, own)]);
+    }
 }

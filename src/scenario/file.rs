@@ -74,6 +74,19 @@ impl LaunchSpec {
     /// # Errors
     /// Where a command and hooks are both given, or a stop hook or ready check without a launch.
     pub fn target(&self) -> Result<Option<Target>> {
+        self.target_at(DEFAULT_URL)
+    }
+
+    /// The other side it describes: without a URL it listens where the judged server does, since the
+    /// two take turns.
+    ///
+    /// # Errors
+    /// As [`Self::target`].
+    pub fn against(&self) -> Result<Option<Target>> {
+        self.target_at("")
+    }
+
+    fn target_at(&self, default_url: &str) -> Result<Option<Target>> {
         let ready_path = self.ready_path.clone().unwrap_or_else(|| DEFAULT_READY_PATH.to_owned());
         let ready_timeout_s = self.ready_timeout.unwrap_or(DEFAULT_READY_TIMEOUT).as_secs_f64();
         let launch = match (&self.command, &self.restart) {
@@ -106,7 +119,7 @@ impl LaunchSpec {
                 return Ok(self.url.as_ref().map(external));
             }
         };
-        let url = self.url.clone().unwrap_or_else(|| DEFAULT_URL.to_owned());
+        let url = self.url.clone().unwrap_or_else(|| default_url.to_owned());
         Ok(Some(Target { url, launch }))
     }
 }
@@ -198,8 +211,12 @@ pub fn parse(text: &str, file_name: &str) -> Result<ScenarioFile> {
     }
     let source = Source { name: file_name, text };
     let table: FileTable = toml::from_str(text).map_err(|error| explain(&error, source))?;
+    let check = table.server.as_ref().map(|server| ReadyCheck::of(server.get_ref()));
     let server = table.server.map(|server| server_spec(server, source)).transpose()?;
-    let against = table.against.map(|against| against_target(against, source)).transpose()?;
+    let against = table
+        .against
+        .map(|against| against_target(against, check.unwrap_or_default(), source))
+        .transpose()?;
     Ok(ScenarioFile {
         groups: groups(table.group, source)?,
         server,
@@ -241,18 +258,38 @@ fn server_spec(table: Spanned<ServerTable>, source: Source<'_>) -> Result<Server
     })
 }
 
-fn against_target(table: Spanned<AgainstTable>, source: Source<'_>) -> Result<Option<Target>> {
+/// How `[server]` says that it is ready: so does a side of `[against]` that is launched and says
+/// nothing else.
+#[derive(Default)]
+struct ReadyCheck {
+    path: Option<String>,
+    timeout: Option<Duration>,
+}
+
+impl ReadyCheck {
+    fn of(table: &ServerTable) -> Self {
+        Self { path: table.ready.clone(), timeout: table.ready_timeout.as_ref().map(|time| time.0) }
+    }
+}
+
+fn against_target(
+    table: Spanned<AgainstTable>,
+    check: ReadyCheck,
+    source: Source<'_>,
+) -> Result<Option<Target>> {
     let span = table.span();
     let table = table.into_inner();
+    let is_launched = table.command.is_some() || table.restart.is_some();
+    let check = if is_launched { check } else { ReadyCheck::default() };
     let launch = LaunchSpec {
         url: table.url,
         command: table.command,
-        ready_path: table.ready,
-        ready_timeout: table.ready_timeout.map(|time| time.0),
+        ready_path: table.ready.or(check.path),
+        ready_timeout: table.ready_timeout.map(|time| time.0).or(check.timeout),
         restart: table.restart,
         stop: table.stop,
     };
-    launch.target().map_err(|error| at(source, span, &error))
+    launch.against().map_err(|error| at(source, span, &error))
 }
 
 /// An error that another part found, with its place in the file.
