@@ -14,6 +14,7 @@ use crate::sim::{Preset, SimConfig, SimServer, start_seed};
 use crate::store::Store;
 use crate::transport::client::{Client, ClientSettings};
 use crate::transport::url::BaseUrl;
+use crate::units;
 
 /// A few connections of its own for checks and metrics, apart from the load's.
 const CONTROL_POOL: usize = 4;
@@ -109,6 +110,17 @@ impl SideServer {
                 Ok(started)
             }
         }
+    }
+
+    /// What tells that a start of it is over, in words; none where no start is waited for.
+    pub(super) fn awaited(&self) -> Option<String> {
+        let (Launch::Command { ready_path, ready_timeout_s, .. }
+        | Launch::Hooks { ready_path, ready_timeout_s, .. }) = &self.target.launch
+        else {
+            return None;
+        };
+        let url = BaseUrl::parse(&self.target.url).ok()?.below(ready_path);
+        Some(format!("ready when {url} answers, within {}", units::duration(*ready_timeout_s)))
     }
 
     /// Why it no longer runs, where we launched it and it died.

@@ -15,6 +15,9 @@ impl Session<'_> {
     /// Starts the server and, where it is the side's first start, checks it.
     pub(super) async fn launch(&mut self, start: &StartPlan) -> Result<()> {
         let clock = self.clock;
+        if let Some(check) = self.bench(start.side)?.server.awaited() {
+            self.reporter.event(&Event::Note { text: &format!("starting the server: {check}") })?;
+        }
         let started = self.interruptible(start.side, start.block, clock).await?;
         for finding in started.findings.clone() {
             self.find(finding)?;
