@@ -8,6 +8,7 @@ use super::measure;
 use super::own::Own;
 use super::prompts::PromptFiles;
 use super::side::SideServer;
+use super::watch::Watch;
 use crate::clock::Clock;
 use crate::compare::looks::{Looks, Step};
 use crate::drive::{Interrupt, Urgency};
@@ -50,6 +51,8 @@ pub(super) struct Session<'a> {
     pub(super) own: &'a Own,
     pub(super) writer: RunWriter,
     pub(super) sides: BTreeMap<Side, Bench>,
+    /// Who watches each side's rounds.
+    pub(super) watches: BTreeMap<Side, Watch>,
     /// What the rounds told of the client and the load.
     pub(super) notes: Notes,
     pub(super) store: &'a Store,
@@ -101,6 +104,7 @@ impl<'a> Session<'a> {
             own,
             writer,
             sides,
+            watches: BTreeMap::new(),
             notes,
             store,
             looks,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::execute::Session;
 use super::round::load_of;
-use crate::compare::validity;
+use crate::compare::validity::{self, Fault, Reach};
 use crate::drive::RoundOutcome;
 use crate::error::Result;
 use crate::metric::{Measure, Metric, Statistic};
@@ -25,6 +25,8 @@ const FAULTY_SHARE: f64 = validity::INVALID_SHARE;
 const DRIFTING_SHARE: f64 = 0.80;
 /// A round shorter than this many E2E holds too few whole requests to be typical (D.8).
 const FEWEST_E2E: f64 = 3.0;
+/// Sends that were late: these hold an open loop back also where only some are.
+const LATE_SENDS: &str = "schedule_lag";
 /// Time at a cap on requests in flight that is worth a sentence; above the second it shapes the figures.
 const CAP_NOTED: f64 = 0.01;
 const CAP_SHAPES: f64 = 0.20;
@@ -107,8 +109,7 @@ impl PointNotes {
 
     /// Every finding, each once; the limit's sentence comes last. `below` is the next lower load.
     fn findings(&self, below: Option<&Self>) -> Vec<Finding> {
-        let faults = self.client_findings();
-        let mut found: Vec<Finding> = faults.clone();
+        let mut found = self.client_findings();
         found.extend(self.failure_findings());
         found.extend(self.tokens.findings());
         found.extend(self.load_findings());
@@ -118,7 +119,7 @@ impl PointNotes {
         found.extend(server_word::findings(&told));
         if self.rounds.iter().any(|r| r.ttft_count > 0) && self.phase == Phase::Load {
             found.push(limit::sentence(&Circumstances {
-                client_faults: faults.iter().map(|f| f.text.clone()).collect(),
+                client_fault: self.client_limit(),
                 saturated: self.share(|r| r.status == RoundStatus::Saturated) > 0.5,
                 waiting: self.rounds.iter().filter_map(|r| r.waiting).collect(),
                 gpu_percent: self.rounds.iter().filter_map(|r| r.gpu_percent).collect(),
@@ -129,35 +130,54 @@ impl PointNotes {
         found
     }
 
-    /// Lags, CPU and slots that D.8 calls invalid, where enough rounds show them, with the worst round's
-    /// figure; in fewer rounds they are a warning.
+    /// Lags, CPU and slots that D.8 calls invalid, where enough rounds show them; in fewer rounds they
+    /// are a warning. What a median shows is told in place of what only the p99 does.
     fn client_findings(&self) -> Vec<Finding> {
-        let mut by_code: BTreeMap<String, (u64, Finding)> = BTreeMap::new();
+        let mut by_code: BTreeMap<String, (u64, Fault)> = BTreeMap::new();
         for round in &self.rounds {
-            let load = self.point.load;
-            let (health, ttft, idle) = (&round.health, round.ttft_p50_ms, self.idle_lag_ms);
-            let faults = validity::health_faults(health, ttft, load, idle);
-            for fault in faults {
-                let entry = by_code
-                    .entry(fault.finding.code.clone())
-                    .or_insert_with(|| (0, fault.finding.clone()));
+            let mut told = BTreeMap::new();
+            for fault in self.client_faults(round) {
+                // The median's comes first.
+                told.entry(fault.finding.code.clone()).or_insert(fault);
+            }
+            for (code, fault) in told {
+                let entry = by_code.entry(code).or_insert_with(|| (0, fault.clone()));
                 entry.0 += 1;
+                if entry.1.reach == Reach::Tails {
+                    entry.1 = fault;
+                }
             }
         }
-        let rounds = self.rounds.len() as u64;
-        by_code
-            .into_values()
-            .map(|(times, mut finding)| {
-                #[allow(clippy::cast_precision_loss)] // a few rounds
-                if (times as f64) < FAULTY_SHARE * rounds as f64 {
-                    finding.severity = Severity::Warning;
-                }
-                if rounds > 1 {
-                    finding.text = format!("{} (in {times} of {rounds} rounds)", finding.text);
-                }
-                finding
-            })
-            .collect()
+        by_code.into_values().map(|(times, fault)| self.in_rounds(times, fault.finding)).collect()
+    }
+
+    fn in_rounds(&self, times: u64, mut finding: Finding) -> Finding {
+        let rounds = self.rounds.len();
+        #[allow(clippy::cast_precision_loss)] // a few rounds
+        if (times as f64) < FAULTY_SHARE * rounds as f64 {
+            finding.severity = Severity::Warning;
+        }
+        if rounds > 1 {
+            finding.text = format!("{} (in {times} of {rounds} rounds)", finding.text);
+        }
+        finding
+    }
+
+    fn client_faults(&self, round: &RoundNotes) -> Vec<Fault> {
+        let (health, ttft_ms) = (&round.health, round.ttft_p50_ms);
+        validity::health_faults(health, ttft_ms, self.point.load, self.idle_lag_ms)
+    }
+
+    /// The fault that makes the client the limit, where enough rounds show one. An event loop that is
+    /// late at p99 alone is none: a hiccup of the machine moves tails, but holds no load back.
+    fn client_limit(&self) -> Option<String> {
+        let holds_back =
+            |fault: &Fault| fault.reach != Reach::Tails || fault.finding.code == LATE_SENDS;
+        let limit = |round: &RoundNotes| self.client_faults(round).into_iter().find(holds_back);
+        if self.share(|round| limit(round).is_some()) < FAULTY_SHARE {
+            return None;
+        }
+        self.rounds.iter().find_map(limit).map(|fault| fault.finding.text)
     }
 
     /// Failures that are the client's own, a policy's or the connection's.

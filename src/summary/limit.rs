@@ -23,8 +23,8 @@ const FLAT: f64 = 0.5;
 /// What is known of a load point, each where it is known.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Circumstances {
-    /// What the client was found to be short of: `its event loop ran late`.
-    pub client_faults: Vec<String>,
+    /// What the client was found to be short of: `its event loop ran late`; none where it had room.
+    pub client_fault: Option<String>,
     /// The server could not keep up with the offered rate.
     pub saturated: bool,
     /// Requests waiting, time averages by round: (mean, last third / first third).
@@ -67,8 +67,7 @@ pub fn sentence(at: &Circumstances) -> Finding {
 }
 
 fn client(at: &Circumstances) -> Option<String> {
-    let first = at.client_faults.first()?;
-    Some(format!("the limit is the client: {first}"))
+    at.client_fault.as_ref().map(|fault| format!("the limit is the client: {fault}"))
 }
 
 fn queue(at: &Circumstances) -> Option<String> {
@@ -177,7 +176,7 @@ mod tests {
         begins(&at, "the limit is the route: 30.0 of 100.0 ms");
         at.saturated = true;
         begins(&at, "the limit is the server: completions fall behind");
-        at.client_faults = vec!["the client used 95 % of its cores".to_owned()];
+        at.client_fault = Some("the client used 95 % of its cores".to_owned());
         begins(&at, "the limit is the client: the client used 95 %");
         at.waiting = vec![(4.0, Some(2.0))];
         begins(&at, "the limit is the server's queue: 4.0 requests wait on average, and more");

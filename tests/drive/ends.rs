@@ -46,7 +46,7 @@ async fn a_first_interrupt_drains_and_keeps_what_was_measured() {
     assert_eq!(completed(&outcome), outcome.records.len(), "what was in flight has ended");
     let last = last.unwrap();
     assert_eq!((last.sent, last.in_flight), (outcome.records.len() as u64, 0));
-    assert_eq!((last.planned, &*last.point), (100_000, "drive/test/c4"));
+    assert_eq!((last.planned, &*last.point), (Some(100_000), "drive/test/c4"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
