@@ -2,8 +2,8 @@
 
 use super::feed::{Branch, Ready};
 use super::gate::Gate;
-use super::warm_up::Settle;
 use super::roll::Roll;
+use super::warm_up::Settle;
 use crate::record::request::Part;
 use crate::record::{RequestRecord, Window};
 use crate::units::ns_to_s;

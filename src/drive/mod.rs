@@ -60,9 +60,15 @@ impl fmt::Debug for Wire {
 }
 
 impl Wire {
-    /// Sends one request and reads its answer to the end.
-    async fn exchange(&self, clock: Clock, body: Bytes, due_ns: Option<u64>) -> Exchange {
-        self.client.exchange(clock, &*self.dialect, body, due_ns).await
+    /// Sends one request and reads its answer to the end, or until it is told to stop.
+    async fn exchange(
+        &self,
+        clock: Clock,
+        body: Bytes,
+        due_ns: Option<u64>,
+        stop: impl Future<Output = ()>,
+    ) -> Exchange {
+        self.client.exchange_until(clock, &*self.dialect, body, due_ns, stop).await
     }
 }
 

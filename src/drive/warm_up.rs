@@ -67,13 +67,8 @@ pub async fn warm_up(
         limit: ErrorLimit::default(),
         expected_s: 0.0,
     };
-    let lap = Lap {
-        phase: Phase::WarmUp,
-        point: plan.point.id().into(),
-        clock,
-        begin_ns,
-        planned: None,
-    };
+    let lap =
+        Lap { phase: Phase::WarmUp, point: plan.point.id().into(), clock, begin_ns, planned: None };
     let mut show_counts = |counts: Counts| show(lap.progress(counts));
     let landed = Box::pin(Engine::new(setup).run(interrupt, &mut show_counts)).await?;
     let Aim::Settle(settle) = landed.aim else { return Ok(WarmUp::unknown()) };
