@@ -7,6 +7,7 @@ use super::health::Notes;
 use super::measure;
 use super::own::Own;
 use super::prompts::PromptFiles;
+use super::proof::Proof;
 use super::side::SideServer;
 use super::watch::Watch;
 use crate::clock::Clock;
@@ -56,6 +57,8 @@ pub(super) struct Session<'a> {
     /// What the rounds told of the client and the load.
     pub(super) notes: Notes,
     pub(super) store: &'a Store,
+    /// What the client is known to measure truly.
+    pub(super) proof: Proof,
     looks: Looks,
 }
 
@@ -107,6 +110,7 @@ impl<'a> Session<'a> {
             watches: BTreeMap::new(),
             notes,
             store,
+            proof: Proof::of(store),
             looks,
         })
     }

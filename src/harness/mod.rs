@@ -2,6 +2,7 @@
 
 mod begin;
 mod calibrate;
+mod client;
 mod conclude;
 mod execute;
 mod faction;
@@ -9,6 +10,7 @@ mod health;
 mod measure;
 mod own;
 mod prompts;
+mod proof;
 mod resume;
 mod round;
 mod side;

@@ -88,10 +88,16 @@ mod tests {
     fn what_happens_at_an_edge_is_inside_one_window_alone() {
         let (first, next) =
             (Window { open_ns: 10, close_ns: 20 }, Window { open_ns: 20, close_ns: 30 });
-        assert_eq!((first.contains(10), first.contains(20), next.contains(20)), (false, true, false));
+        assert_eq!(
+            (first.contains(10), first.contains(20), next.contains(20)),
+            (false, true, false)
+        );
         assert_eq!((first.length_ns(), first.seconds()), (10, 1e-8));
         let open = Window { open_ns: 10, close_ns: u64::MAX };
-        assert_eq!((open.is_closed(), open.length_ns(), Window::pending().length_ns()), (false, 0, 0));
+        assert_eq!(
+            (open.is_closed(), open.length_ns(), Window::pending().length_ns()),
+            (false, 0, 0)
+        );
         assert!(!Window::pending().contains(u64::MAX));
     }
 }

@@ -117,20 +117,24 @@ fn route(at: &Circumstances) -> Option<String> {
 }
 
 fn compute(at: &Circumstances) -> Option<String> {
-    let busy = median(&at.gpu_percent).filter(|percent| *percent >= GPU_BUSY);
+    let used = median(&at.gpu_percent);
     let flat = at.gain.filter(|gain| *gain < FLAT);
-    let flat_words = flat.map(|gain| {
-        format!("of the load added to the point below, {:.0} % came out as requests", gain * 100.0)
-    });
-    match (busy, flat_words) {
-        (Some(busy), Some(flat)) => {
-            Some(format!("the limit is the server's compute: its GPU is {busy:.0} % busy; {flat}"))
+    let flat = format!(
+        "of the load added to the point below, {:.0} % came out as requests",
+        flat? * 100.0
+    );
+    Some(match used {
+        Some(used) if used >= GPU_BUSY => {
+            format!("the limit is the server's compute: its GPU is {used:.0} % busy; {flat}")
         }
-        (None, Some(flat)) if at.gpu_percent.is_empty() => {
-            Some(format!("the limit is probably the server's compute: {flat} (no GPU to look at)"))
-        }
-        _ => None,
-    }
+        Some(used) => format!(
+            "the limit is in the server, but not its GPU, which is {used:.0} % busy: {flat} (its CPU, its \
+             front end, or a cap on its batch)"
+        ),
+        None => format!(
+            "the limit is probably the server's compute: {flat} (its GPU's use is not offered)"
+        ),
+    })
 }
 
 fn none(at: &Circumstances) -> String {
@@ -172,6 +176,8 @@ mod tests {
         );
         at.gpu_percent = vec![99.0];
         begins(&at, "the limit is the server's compute: its GPU is 99 % busy");
+        at.gpu_percent = vec![89.4, 99.0, 20.0];
+        begins(&at, "the limit is in the server, but not its GPU, which is 89 % busy");
         at.told = told(&[("outside_e2el_ms", 30.0), ("client_e2el_mean_ms", 100.0)]);
         begins(&at, "the limit is the route: 30.0 of 100.0 ms");
         at.saturated = true;

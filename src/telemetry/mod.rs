@@ -133,11 +133,7 @@ impl Scraper {
 }
 
 /// Samples from each `Begin` to the order after it, until nobody can give orders any more.
-fn obey(
-    mut sources: Vec<Box<dyn TelemetrySource>>,
-    clock: Clock,
-    orders: &mpsc::Receiver<Order>,
-) {
+fn obey(mut sources: Vec<Box<dyn TelemetrySource>>, clock: Clock, orders: &mpsc::Receiver<Order>) {
     let mut next = orders.recv().ok();
     while let Some(order) = next {
         next = match order {
