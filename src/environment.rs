@@ -8,6 +8,9 @@ use crate::store::files;
 use crate::telemetry::bounded::output_within;
 use crate::telemetry::nvidia;
 
+/// The fact that names this machine's GPUs; absent where it has none.
+pub const GPU: &str = "gpu";
+
 /// How long `git` and `uname` may take: a repository on a dead network drive must not hold a run.
 const COMMAND_LIMIT: Duration = Duration::from_secs(2);
 
@@ -33,7 +36,7 @@ pub fn collect() -> BTreeMap<String, String> {
     put("git_revision", git_revision());
     if let Some(gpus) = nvidia::query() {
         let names: Vec<&str> = gpus.iter().map(|gpu| gpu.name.as_str()).collect();
-        put("gpu", Some(summary(&names)));
+        put(GPU, Some(summary(&names)));
         put("gpu_driver", gpus.first().map(|gpu| gpu.driver.clone()));
     }
     facts

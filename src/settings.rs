@@ -154,7 +154,7 @@ impl Default for Timeouts {
 }
 
 /// Everything that shapes a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// The server to measure.
     pub target: Target,

@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used)] // helpers outside `#[test]` functions
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use inferometer::rng::Seed;
 use inferometer::scenario::file::{LaunchSpec, parse};
-use inferometer::scenario::{PromptSpec, points};
-use inferometer::settings::{Launch, Settings, TriState};
-use inferometer::{Length, Load, Scenario, ScenarioGroup, Slo, scenarios};
+use inferometer::scenario::{Prompt, PromptSource, PromptSpec, points};
+use inferometer::settings::{ApiKey, Launch, Settings, TriState};
+use inferometer::{Harness, Length, Load, Scenario, ScenarioGroup, Slo, scenarios};
 use proptest::prelude::*;
 
 fn by_builder() -> Vec<ScenarioGroup> {
@@ -357,4 +359,45 @@ fn the_examples_are_true() {
         let plan = inferometer::plan::build(&file.groups, &settings).unwrap();
         assert_eq!(plan.points.len(), count, "{name}");
     }
+}
+
+/// Prompts that are all one.
+struct Same;
+
+impl PromptSource for Same {
+    fn prompt(&self, _: u64, _: u32, _: Seed) -> inferometer::Result<Prompt> {
+        Ok(Prompt::Text("same".to_owned()))
+    }
+}
+
+#[test]
+fn groups_of_one_run_have_one_configuration_down_to_the_key() {
+    let harness = |change: &dyn Fn(&mut Harness)| {
+        let mut harness = Harness::new(Settings::for_url("http://h"));
+        harness.settings().api_key = Some(ApiKey::new("one"));
+        change(&mut harness);
+        harness
+    };
+    let merged = |change: &dyn Fn(&mut Harness)| {
+        Harness::merged([harness(&|_| {}), harness(change)]).map(drop).map_err(|e| e.to_string())
+    };
+    assert_eq!(merged(&|_| {}), Ok(()));
+    let different = Err("two scenario groups have different settings".to_owned());
+    assert_eq!(merged(&|h| h.settings().rounds = 2), different);
+    // Both show as `[redacted]`.
+    assert_eq!(merged(&|h| h.settings().api_key = Some(ApiKey::new("two"))), different);
+    let own = merged(&|h| {
+        h.prompts(Arc::new(Same));
+    });
+    assert_eq!(
+        own,
+        Err("two scenario groups bring different prompts or dialects along".to_owned())
+    );
+    let same: Arc<dyn PromptSource> = Arc::new(Same);
+    let with = || {
+        harness(&|h| {
+            h.prompts(Arc::clone(&same));
+        })
+    };
+    assert!(Harness::merged([with(), with()]).is_ok());
 }

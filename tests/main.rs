@@ -26,6 +26,7 @@ mod kept;
 mod plan;
 mod preflight;
 mod report;
+mod running;
 mod scripted;
 mod server;
 mod sim;

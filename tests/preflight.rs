@@ -5,9 +5,11 @@ use inferometer::clock::Clock;
 use inferometer::preflight::{Demands, PreflightReport, run};
 use inferometer::record::Severity;
 use inferometer::settings::{ApiChoice, ApiKey, Settings, TriState};
+use inferometer::sim::{SimConfig, SimServer};
 use inferometer::transport::client::ClientSettings;
 use inferometer::transport::{BaseUrl, Client};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::scripted::{Answer, Request, json_answer, refusal, serve, stream};
 
@@ -19,7 +21,15 @@ async fn examine(settings: &Settings, demands: Demands) -> PreflightReport {
     client.api_key = settings.api_key.clone();
     client.headers = settings.headers.clone();
     client.timeouts = settings.timeouts;
+    client.insecure = settings.insecure;
     run(&Client::new(client).unwrap(), Clock::start(), settings, demands).await
+}
+
+/// Settings for a server that may speak TLS, whatever authorities this machine has.
+fn over_tls(url: &str) -> Settings {
+    let mut settings = Settings::for_url(url);
+    settings.insecure = true;
+    settings
 }
 
 async fn report_of(
@@ -132,7 +142,7 @@ async fn pages_that_are_no_list_of_models() {
         Some(Answer { status: 200, headers: "", kind: "text/html", body })
     };
     let text = fatal(&report_of(html).await);
-    assert!(text.contains("<html>Welcome") && text.contains("gateway"), "{text}");
+    assert!(text.contains("`Welcome to nginx`") && text.contains("gateway"), "{text}");
     let text = fatal(&report_of(|_| Some(refusal(404, "nothing"))).await);
     assert!(text.contains("`--model`"), "{text}");
     let text = fatal(&report_of(|_| Some(json_answer(200, &json!({"data": []})))).await);
@@ -298,4 +308,64 @@ async fn llama_server_is_known_by_its_header_and_props() {
     assert!(codes(&report).contains(&"no_metrics"));
     // The slot's context, not the server's: 512 + 128 do not fit.
     assert!(fatal(&report).contains("holds 600"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn https_against_plain_http_says_http_first() {
+    let server = SimServer::start(SimConfig::default()).unwrap();
+    let plain = server.url();
+    let settings = over_tls(&plain.replace("http:", "https:"));
+    let text = fatal(&examine(&settings, DEMANDS).await);
+    assert!(text.contains("speaks no TLS: it answers plain HTTP"), "{text}");
+    assert!(text.contains(&format!("hint: use `{plain}`")), "{text}");
+    assert!(!text.contains("--ca-cert"), "{text}");
+}
+
+#[tokio::test]
+async fn a_port_that_speaks_neither_tls_nor_http_is_a_matter_of_trust_first() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let mut hello = [0; 1024];
+            let _ = socket.read(&mut hello).await;
+            let _ = socket.write_all(b"nothing that anybody understands").await;
+        }
+    });
+    let text = fatal(&examine(&over_tls(&url), DEMANDS).await);
+    assert!(text.contains("hint: trust its authority with `--ca-cert FILE`"), "{text}");
+}
+
+#[tokio::test]
+async fn http_against_a_port_that_wants_tls_says_https() {
+    let report = report_of(|_| {
+        let page = "<html><title>400</title><h1>400 Bad Request</h1>The plain HTTP request was sent to HTTPS port";
+        Some(Answer { status: 400, headers: "", kind: "text/html", body: page.to_owned() })
+    });
+    let text = fatal(&report.await);
+    assert!(text.contains("hint: use `https://`"), "{text}");
+}
+
+#[tokio::test]
+async fn a_web_page_in_place_of_the_models_shows_its_title_and_no_tags() {
+    let page = |body: &'static str| {
+        report_of(move |request| {
+            (request.path == "/v1/models").then(|| Answer {
+                status: 200,
+                headers: "",
+                kind: "text/html",
+                body: body.to_owned(),
+            })
+        })
+    };
+    let titled = "<!doctype html><html><head><script>var a = '<b>';</script><title>Open WebUI</title></head>";
+    let text = fatal(&page(titled).await);
+    assert!(text.contains("is a web page, no list of models: `Open WebUI`"), "{text}");
+    assert!(
+        text.contains("a gateway or another service answers there: check the base URL"),
+        "{text}"
+    );
+    let text = fatal(&page("<html><body><h1>Sign in</h1><p>to go on</p></body></html>").await);
+    assert!(text.contains("`Sign in to go on`"), "{text}");
+    assert!(!text.contains("<h1>"), "{text}");
 }

@@ -56,12 +56,13 @@ async fn gauges_are_sampled_on_the_run_s_clock() {
     let server = serve(|_| Some(page("vllm:num_requests_running 3\n".to_owned()))).await;
     let clock = Clock::start();
     let source = PrometheusSource::new(client(&server.url));
-    let scraper = Scraper::start(vec![Box::new(source)], clock, Duration::ZERO).unwrap();
+    let mut scraper = Scraper::start(vec![Box::new(source)], clock).unwrap();
+    scraper.begin(Duration::ZERO);
     let asked = || !server.seen.lock().unwrap().is_empty();
     while !asked() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let series = scraper.finish().await;
+    let series = scraper.end().await;
     let running = &series[Signal::RequestsRunning.name()];
     assert_eq!(running[0].1, 3.0);
     assert!(running[0].0 <= clock.now_ns());

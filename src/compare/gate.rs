@@ -14,7 +14,8 @@ pub const REGRESSION: u8 = 1;
 pub const USAGE: u8 = 2;
 /// Preflight failed, or the server is unusable.
 pub const SERVER: u8 = 3;
-/// A gated cell is invalid, incomparable or implausible, or nothing was measured.
+/// A gated cell is invalid, incomparable or implausible, nothing was measured, or the client ran out of
+/// descriptors or ports.
 pub const INVALID: u8 = 4;
 /// Interrupted by the user.
 pub const INTERRUPTED: u8 = 130;

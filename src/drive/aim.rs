@@ -2,10 +2,10 @@
 
 use super::feed::{Branch, Ready};
 use super::gate::Gate;
+use super::roll::Roll;
 use super::warm_up::Settle;
-use super::window::{Roll, Window};
-use crate::record::RequestRecord;
 use crate::record::request::Part;
+use crate::record::{RequestRecord, Window};
 use crate::units::ns_to_s;
 
 /// What the loop sends for, and when it has got it.

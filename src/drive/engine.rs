@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::aim::{Aim, Turn};
@@ -15,6 +16,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::record::RequestIdent;
 use crate::telemetry::host::{CpuMeter, LagSampler};
+use crate::transport::client::STOPPED;
 use crate::transport::{Exchange, Failure, FailureKind, TokenTimeline};
 use crate::units::s_to_ns;
 
@@ -79,6 +81,13 @@ pub(super) struct Counts {
     pub(super) in_flight: u32,
 }
 
+/// A request in flight, and the way to stop it.
+struct Flying {
+    flight: Flight,
+    /// None once it was told.
+    stop: Option<oneshot::Sender<()>>,
+}
+
 pub(super) struct Engine<'a> {
     wire: &'a Arc<Wire>,
     clock: Clock,
@@ -90,7 +99,7 @@ pub(super) struct Engine<'a> {
     limit: ErrorLimit,
     expected_s: f64,
     flights: JoinSet<Exchange>,
-    flying: HashMap<Id, Flight>,
+    flying: HashMap<Id, Flying>,
     stage: Stage,
     ending: Ending,
     error: Option<Error>,
@@ -233,10 +242,13 @@ impl<'a> Engine<'a> {
         self.stage = Stage::Draining { until_ns };
     }
 
-    /// Stops what is in flight.
+    /// Stops what is in flight. Each request is told, not torn down: it hands over what had come.
     fn leave(&mut self, now_ns: u64) {
         if !matches!(self.stage, Stage::Leaving { .. }) {
-            self.flights.abort_all();
+            for stop in self.flying.values_mut().filter_map(|flying| flying.stop.take()) {
+                // One that has just ended has nobody to tell.
+                let _ = stop.send(());
+            }
             self.stage = Stage::Leaving { until_ns: now_ns.saturating_add(s_to_ns(LEAVE_S)) };
         }
     }
@@ -261,9 +273,12 @@ impl<'a> Engine<'a> {
             eligible_ns,
         };
         let (wire, clock) = (Arc::clone(self.wire), self.clock);
-        let task =
-            self.flights.spawn(async move { wire.exchange(clock, ready.body, ready.due_ns).await });
-        self.flying.insert(task.id(), flight);
+        let (stop, stopped) = oneshot::channel();
+        let stopped = async move { drop(stopped.await) };
+        let task = self
+            .flights
+            .spawn(async move { wire.exchange(clock, ready.body, ready.due_ns, stopped).await });
+        self.flying.insert(task.id(), Flying { flight, stop: Some(stop) });
         self.sent += 1;
     }
 
@@ -273,7 +288,7 @@ impl<'a> Engine<'a> {
         let in_flight = self.in_flight();
         let now_ns = self.clock.now_ns();
         let id = landed.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-        let Some(flight) = self.flying.remove(&id) else { return };
+        let Some(Flying { flight, .. }) = self.flying.remove(&id) else { return };
         let exchange = match landed {
             Ok((_, exchange)) => exchange,
             Err(error) => ended_early(&flight, now_ns, &error),
@@ -313,8 +328,8 @@ impl<'a> Engine<'a> {
     fn finish(mut self) -> Result<Landed> {
         let now_ns = self.clock.now_ns();
         let window = self.aim.window();
-        for (_, flight) in std::mem::take(&mut self.flying) {
-            let exchange = unfinished(&flight, now_ns, FailureKind::Cancelled, String::new());
+        for (_, Flying { flight, .. }) in std::mem::take(&mut self.flying) {
+            let exchange = unfinished(&flight, now_ns, FailureKind::Cancelled, STOPPED.to_owned());
             self.tally.enter(&flight, &exchange, window, |_| {});
         }
         match self.error {
@@ -339,10 +354,10 @@ async fn next_of(gate: &mut Option<Gate>, clock: Clock, in_flight: u32) -> Resul
     }
 }
 
-/// The exchange of a task that was stopped, or broke.
+/// The exchange of a task that broke, or did not hear that it should stop: what had come is lost.
 fn ended_early(flight: &Flight, now_ns: u64, error: &JoinError) -> Exchange {
     if error.is_cancelled() {
-        unfinished(flight, now_ns, FailureKind::Cancelled, String::new())
+        unfinished(flight, now_ns, FailureKind::Cancelled, STOPPED.to_owned())
     } else {
         let message = "a fault of the client ended the request".to_owned();
         unfinished(flight, now_ns, FailureKind::Incomplete, message)

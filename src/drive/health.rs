@@ -2,9 +2,8 @@
 
 use std::f64::consts::TAU;
 
-use super::window::Window;
 use crate::record::stored::Health;
-use crate::record::{GapHistogram, Outcome, RequestRecord};
+use crate::record::{GapHistogram, Outcome, RequestRecord, Window};
 use crate::units::ns_to_s;
 
 /// What a round knows beside its records.

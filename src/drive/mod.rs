@@ -9,10 +9,10 @@ mod health;
 pub mod interrupt;
 mod open_loop;
 mod pacer;
+mod roll;
 mod round;
 mod tally;
 mod warm_up;
-pub mod window;
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ use crate::record::{Finding, GapHistogram, PositionGaps, RequestRecord};
 use crate::scenario::PromptSource;
 use crate::settings::SlotStart;
 use crate::transport::{Client, Exchange};
+use crate::units::ns_to_s;
+use engine::Counts;
 
 /// All that is needed to turn a planned request into an exchange.
 pub struct Wire {
@@ -58,9 +60,15 @@ impl fmt::Debug for Wire {
 }
 
 impl Wire {
-    /// Sends one request and reads its answer to the end.
-    async fn exchange(&self, clock: Clock, body: Bytes, due_ns: Option<u64>) -> Exchange {
-        self.client.exchange(clock, &*self.dialect, body, due_ns).await
+    /// Sends one request and reads its answer to the end, or until it is told to stop.
+    async fn exchange(
+        &self,
+        clock: Clock,
+        body: Bytes,
+        due_ns: Option<u64>,
+        stop: impl Future<Output = ()>,
+    ) -> Exchange {
+        self.client.exchange_until(clock, &*self.dialect, body, due_ns, stop).await
     }
 }
 
@@ -120,10 +128,10 @@ impl Default for ErrorLimit {
     }
 }
 
-/// How far a round is, at most ten times a second.
+/// How far a round or its warm-up is, at most ten times a second.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// What the round is for.
+    /// What it is for.
     pub phase: Phase,
     /// The load point's id.
     pub point: Arc<str>,
@@ -135,10 +143,34 @@ pub struct Progress {
     pub failed: u64,
     /// Requests in flight.
     pub in_flight: u32,
-    /// Seconds since the round began.
+    /// Seconds since it began.
     pub elapsed_s: f64,
-    /// Measured requests planned, at least.
-    pub planned: u32,
+    /// Measured requests planned, at least; none of a warm-up, which ends when it is stable.
+    pub planned: Option<u32>,
+}
+
+/// What progress is of.
+struct Lap {
+    phase: Phase,
+    point: Arc<str>,
+    clock: Clock,
+    begin_ns: u64,
+    planned: Option<u32>,
+}
+
+impl Lap {
+    fn progress(&self, counts: Counts) -> Progress {
+        Progress {
+            phase: self.phase,
+            point: Arc::clone(&self.point),
+            sent: counts.sent,
+            completed: counts.completed,
+            failed: counts.failed,
+            in_flight: counts.in_flight,
+            elapsed_s: ns_to_s(self.clock.now_ns().saturating_sub(self.begin_ns)),
+            planned: self.planned,
+        }
+    }
 }
 
 /// What came of a round.

@@ -12,19 +12,19 @@ use super::health::{Circumstances, health, is_saturated};
 use super::interrupt::{Interrupt, Urgency};
 use super::open_loop::{Cap, OpenGate};
 use super::pacer::{Pacer, Stretch};
+use super::roll::{Roll, measured_arrivals};
 use super::tally::{Keep, Tally};
-use super::window::{Roll, Window, measured_arrivals};
-use super::{Progress, RoundJob, RoundOutcome, Wire, guard_for};
+use super::{Lap, Progress, RoundJob, RoundOutcome, Wire, guard_for};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::plan::Schedule;
 use crate::record::request::Part;
 use crate::record::stored::RoundStatus;
-use crate::record::{Finding, Outcome, RequestIdent, RequestRecord, Severity};
+use crate::record::{Finding, Outcome, RequestIdent, RequestRecord, Severity, Window};
 use crate::scenario::Load;
 use crate::scenario::load::RequestRate;
 use crate::settings::SlotStart;
-use crate::units::{ns_to_s, s_to_ns};
+use crate::units::s_to_ns;
 
 /// Ramp of a closed loop whose E2EL nobody knows.
 const CLOSED_RAMP_S: f64 = 1.0;
@@ -76,19 +76,14 @@ pub async fn run_round(
         limit: job.error_limit,
         expected_s: job.expected_e2el_s.unwrap_or(0.0),
     };
-    let point: Arc<str> = job.plan.point.id().into();
-    let mut show_counts = |counts: Counts| {
-        show(Progress {
-            phase: job.plan.phase,
-            point: Arc::clone(&point),
-            sent: counts.sent,
-            completed: counts.completed,
-            failed: counts.failed,
-            in_flight: counts.in_flight,
-            elapsed_s: ns_to_s(clock.now_ns().saturating_sub(begin_ns)),
-            planned: job.plan.stop.requests,
-        });
+    let lap = Lap {
+        phase: job.plan.phase,
+        point: job.plan.point.id().into(),
+        clock,
+        begin_ns,
+        planned: Some(job.plan.stop.requests),
     };
+    let mut show_counts = |counts: Counts| show(lap.progress(counts));
     // Boxed: its state is large, and callers hold it in theirs.
     let landed = Box::pin(Engine::new(setup).run(interrupt, &mut show_counts)).await?;
     Ok(outcome(job, landed))

@@ -1,10 +1,9 @@
 //! The tally of a round: records, gaps and counts, entered by one task only.
 
 use super::ErrorLimit;
-use super::window::Window;
 use crate::plan::PlannedRequest;
 use crate::record::{
-    GapHistogram, Outcome, PositionGaps, RequestIdent, RequestRecord, record_gaps,
+    GapHistogram, Outcome, PositionGaps, RequestIdent, RequestRecord, Window, record_gaps,
 };
 use crate::transport::{Exchange, FailureKind};
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use super::aim::{Aim, Turn};
 use super::closed_loop::{ClosedGate, Feeds};
-use super::engine::{Engine, Setup};
+use super::engine::{Counts, Engine, Setup};
 use super::feed::{Branch, Feed};
 use super::gate::Gate;
 use super::interrupt::Interrupt;
 use super::open_loop::{Cap, OpenGate};
 use super::pacer::{Pacer, Stretch};
 use super::tally::{Keep, Tally};
-use super::{ErrorLimit, Wire, guard_for};
+use super::{ErrorLimit, Lap, Progress, Wire, guard_for};
 use crate::clock::{Clock, duration_ns};
 use crate::error::Result;
 use crate::plan::{Phase, RoundPlan, Side};
@@ -35,6 +35,7 @@ const AGREEMENT: f64 = 0.05;
 /// Warms the server up for a round: the same lengths and load, other prompts (a branch of the seed of
 /// its own), until the medians of TTFT and TPOT of the last three windows of max(C, 16) completions
 /// agree within 5 %, or `limit` is over. Ends early where the user interrupts or nearly all fails.
+/// `show` is called at most ten times a second, and once at the end.
 ///
 /// # Errors
 /// Where a request could not be built, or the system refuses a thread.
@@ -44,6 +45,7 @@ pub async fn warm_up(
     plan: &RoundPlan,
     limit: Duration,
     interrupt: &Interrupt,
+    show: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<WarmUp> {
     let begin_ns = clock.now_ns();
     let until_ns = begin_ns.saturating_add(duration_ns(limit));
@@ -65,7 +67,10 @@ pub async fn warm_up(
         limit: ErrorLimit::default(),
         expected_s: 0.0,
     };
-    let landed = Box::pin(Engine::new(setup).run(interrupt, &mut |_| {})).await?;
+    let lap =
+        Lap { phase: Phase::WarmUp, point: plan.point.id().into(), clock, begin_ns, planned: None };
+    let mut show_counts = |counts: Counts| show(lap.progress(counts));
+    let landed = Box::pin(Engine::new(setup).run(interrupt, &mut show_counts)).await?;
     let Aim::Settle(settle) = landed.aim else { return Ok(WarmUp::unknown()) };
     Ok(WarmUp {
         requests: u32::try_from(landed.tally.completed).unwrap_or(u32::MAX),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::client;
 use super::faction::{Faction, Grounds, contender_point};
 use super::measure::{self, PointData};
 use crate::clock::Clock;
@@ -227,6 +228,7 @@ fn conclude(
     let mut gate = comparisons.first().map(|c| c.gate.clone()).unwrap_or_default();
     require(&contenders, judge_settings, &mut gate)?;
     nothing_measured(&contenders, judge_settings, &mut gate);
+    client_failed(factions, judge_settings, &mut gate);
     if let Some(reason) = told.ended_early.filter(|_| !judge_settings.no_fail) {
         gate.fail(gate::INVALID, format!("the run ended before its plan did: {reason}"));
     }
@@ -379,6 +381,16 @@ fn nothing_measured(contenders: &[Contender], settings: &JudgeSettings, gate: &m
     let loads = subject.points.iter().filter(|p| p.phase == Phase::Load);
     if loads.filter(measured).count() == 0 && !settings.no_fail {
         gate.fail(gate::INVALID, "nothing was measured".into());
+    }
+}
+
+/// A client that ran out of descriptors or ports did not measure the server.
+fn client_failed(factions: &[Faction], settings: &JudgeSettings, gate: &mut GateResult) {
+    let Some(subject) = factions.last().filter(|_| !settings.no_fail) else { return };
+    let findings = subject.runs.iter().flat_map(|run| &run.findings);
+    for finding in findings.filter(|finding| client::ran_out(finding)) {
+        let point = finding.point.as_deref().unwrap_or("the run");
+        gate.fail(gate::INVALID, format!("{point}: {}", finding.text));
     }
 }
 

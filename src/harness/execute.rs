@@ -7,7 +7,9 @@ use super::health::Notes;
 use super::measure;
 use super::own::Own;
 use super::prompts::PromptFiles;
+use super::proof::Proof;
 use super::side::{self, SideServer};
+use super::watch::Watch;
 use crate::clock::Clock;
 use crate::compare::looks::{Looks, Step};
 use crate::drive::{Interrupt, Urgency};
@@ -50,9 +52,13 @@ pub(super) struct Session<'a> {
     pub(super) own: &'a Own,
     pub(super) writer: RunWriter,
     pub(super) sides: BTreeMap<Side, Bench>,
+    /// Who watches each side's rounds.
+    pub(super) watches: BTreeMap<Side, Watch>,
     /// What the rounds told of the client and the load.
     pub(super) notes: Notes,
     pub(super) store: &'a Store,
+    /// What the client is known to measure truly.
+    pub(super) proof: Proof,
     looks: Looks,
 }
 
@@ -99,8 +105,10 @@ impl<'a> Session<'a> {
             own,
             writer,
             sides,
+            watches: BTreeMap::new(),
             notes,
             store,
+            proof: Proof::of(store),
             looks,
         })
     }

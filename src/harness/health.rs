@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::execute::Session;
+use super::proof::{Burden, Proof};
 use super::round::load_of;
 use crate::compare::validity;
 use crate::drive::RoundOutcome;
@@ -20,7 +21,7 @@ use crate::transport::FailureKind;
 
 /// A fault of so many of a load point's rounds is the load point's (D.8: 20 % of the starts make a cell
 /// invalid).
-const FAULTY_SHARE: f64 = validity::INVALID_SHARE;
+pub(super) const FAULTY_SHARE: f64 = validity::INVALID_SHARE;
 /// A drift has to show in so many rounds (D.8).
 const DRIFTING_SHARE: f64 = 0.80;
 /// A round shorter than this many E2E holds too few whole requests to be typical (D.8).
@@ -32,37 +33,42 @@ const CAP_SHAPES: f64 = 0.20;
 /// What the rounds of one load point on one side have told so far.
 #[derive(Debug)]
 pub(super) struct PointNotes {
-    phase: Phase,
-    point: LoadPoint,
-    tokens: TokenAccount,
-    failures: BTreeMap<FailureKind, u64>,
-    attempted: u64,
-    retry_after: Option<String>,
-    rounds: Vec<RoundNotes>,
+    pub(super) phase: Phase,
+    pub(super) point: LoadPoint,
+    pub(super) tokens: TokenAccount,
+    pub(super) failures: BTreeMap<FailureKind, u64>,
+    pub(super) attempted: u64,
+    /// All that was sent, ramp and tail too, and what of it failed for want of descriptors or ports: a
+    /// client that runs out mostly does so while the load rises.
+    pub(super) sent: u64,
+    pub(super) own_failures: BTreeMap<FailureKind, u64>,
+    pub(super) retry_after: Option<String>,
+    pub(super) rounds: Vec<RoundNotes>,
     /// How late this machine is when it has nothing to do, from the self-test.
-    idle_lag_ms: f64,
+    pub(super) idle_lag_ms: f64,
 }
 
 #[derive(Debug)]
-struct RoundNotes {
-    health: Health,
-    status: RoundStatus,
-    ttft_p50_ms: f64,
-    ttft_count: u64,
-    qps: Option<f64>,
-    e2e_in_window: Option<f64>,
-    drift: Option<f64>,
-    unsettled: Option<f64>,
-    waiting: Option<(f64, Option<f64>)>,
-    gpu_percent: Option<f64>,
-    told: BTreeMap<String, f64>,
+pub(super) struct RoundNotes {
+    pub(super) health: Health,
+    pub(super) status: RoundStatus,
+    pub(super) ttft_p50_ms: f64,
+    pub(super) ttft_count: u64,
+    pub(super) qps: Option<f64>,
+    pub(super) e2e_in_window: Option<f64>,
+    pub(super) drift: Option<f64>,
+    pub(super) unsettled: Option<f64>,
+    pub(super) waiting: Option<(f64, Option<f64>)>,
+    pub(super) gpu_percent: Option<f64>,
+    pub(super) told: BTreeMap<String, f64>,
+    pub(super) burden: Burden,
 }
 
 /// The notes of a run, by side and load point in the order of the plan's loads.
 pub(super) type Notes = BTreeMap<(Side, String), PointNotes>;
 
 impl PointNotes {
-    fn new(plan: &RoundPlan, idle_lag_ms: f64) -> Self {
+    pub(super) fn new(plan: &RoundPlan, idle_lag_ms: f64) -> Self {
         Self {
             idle_lag_ms,
             phase: plan.phase,
@@ -70,6 +76,8 @@ impl PointNotes {
             tokens: TokenAccount::default(),
             failures: BTreeMap::new(),
             attempted: 0,
+            sent: 0,
+            own_failures: BTreeMap::new(),
             retry_after: None,
             rounds: Vec::new(),
         }
@@ -80,6 +88,10 @@ impl PointNotes {
         self.attempted += summary.completed + summary.failed;
         for (kind, times) in &summary.failures {
             *self.failures.entry(*kind).or_default() += times;
+        }
+        self.sent += outcome.records.len() as u64;
+        for kind in outcome.records.iter().filter_map(|r| r.failure).filter(|k| k.is_clients()) {
+            *self.own_failures.entry(kind).or_default() += 1;
         }
         let limited = outcome.records.iter().filter(|r| r.part == Part::Measured);
         let after = limited.filter_map(|r| r.evidence.as_ref()?.retry_after.clone()).next();
@@ -102,13 +114,15 @@ impl PointNotes {
             waiting: series("requests_waiting"),
             gpu_percent: series("gpu_utilization_percent").map(|(mean, _)| mean),
             told: round.telemetry.clone(),
+            burden: Burden::of(outcome),
         });
     }
 
     /// Every finding, each once; the limit's sentence comes last. `below` is the next lower load.
-    fn findings(&self, below: Option<&Self>) -> Vec<Finding> {
-        let faults = self.client_findings();
-        let mut found: Vec<Finding> = faults.clone();
+    pub(super) fn findings(&self, below: Option<&Self>, proof: &Proof) -> Vec<Finding> {
+        let mut found = self.client_findings();
+        found.extend(proof.beyond(self.burden()));
+        found.extend(self.own_failure_findings());
         found.extend(self.failure_findings());
         found.extend(self.tokens.findings());
         found.extend(self.load_findings());
@@ -118,7 +132,7 @@ impl PointNotes {
         found.extend(server_word::findings(&told));
         if self.rounds.iter().any(|r| r.ttft_count > 0) && self.phase == Phase::Load {
             found.push(limit::sentence(&Circumstances {
-                client_faults: faults.iter().map(|f| f.text.clone()).collect(),
+                client_fault: self.client_limit(),
                 saturated: self.share(|r| r.status == RoundStatus::Saturated) > 0.5,
                 waiting: self.rounds.iter().filter_map(|r| r.waiting).collect(),
                 gpu_percent: self.rounds.iter().filter_map(|r| r.gpu_percent).collect(),
@@ -129,58 +143,11 @@ impl PointNotes {
         found
     }
 
-    /// Lags, CPU and slots that D.8 calls invalid, where enough rounds show them, with the worst round's
-    /// figure; in fewer rounds they are a warning.
-    fn client_findings(&self) -> Vec<Finding> {
-        let mut by_code: BTreeMap<String, (u64, Finding)> = BTreeMap::new();
-        for round in &self.rounds {
-            let load = self.point.load;
-            let (health, ttft, idle) = (&round.health, round.ttft_p50_ms, self.idle_lag_ms);
-            let faults = validity::health_faults(health, ttft, load, idle);
-            for fault in faults {
-                let entry = by_code
-                    .entry(fault.finding.code.clone())
-                    .or_insert_with(|| (0, fault.finding.clone()));
-                entry.0 += 1;
-            }
-        }
-        let rounds = self.rounds.len() as u64;
-        by_code
-            .into_values()
-            .map(|(times, mut finding)| {
-                #[allow(clippy::cast_precision_loss)] // a few rounds
-                if (times as f64) < FAULTY_SHARE * rounds as f64 {
-                    finding.severity = Severity::Warning;
-                }
-                if rounds > 1 {
-                    finding.text = format!("{} (in {times} of {rounds} rounds)", finding.text);
-                }
-                finding
-            })
-            .collect()
-    }
-
-    /// Failures that are the client's own, a policy's or the connection's.
+    /// Failures that are a policy's or the connection's.
     fn failure_findings(&self) -> Vec<Finding> {
         let times = |kind| self.failures.get(&kind).copied().filter(|n| *n > 0);
         let of_all = |n: u64| format!("{n} of {} requests", self.attempted);
         let mut found = Vec::new();
-        if let Some(n) = times(FailureKind::ClientDescriptors) {
-            let text = format!(
-                "the client ran out of descriptors (EMFILE): {} failed by its fault, not the server's",
-                of_all(n)
-            );
-            let finding = Finding::new("client_descriptors", Severity::Invalid, text);
-            found.push(finding.with_mend("raise the limit: `ulimit -n`, `LimitNOFILE=`"));
-        }
-        if let Some(n) = times(FailureKind::ClientPorts) {
-            let text = format!(
-                "the client ran out of ports (EADDRNOTAVAIL): {} failed by its fault, not the server's",
-                of_all(n)
-            );
-            let mend = "widen `net.ipv4.ip_local_port_range`, or lower the rate";
-            found.push(Finding::new("client_ports", Severity::Invalid, text).with_mend(mend));
-        }
         if let Some(n) = times(FailureKind::RateLimited) {
             let wait = self.retry_after.as_ref().map(|s| format!(", retry after {s}"));
             let text = format!(
@@ -258,6 +225,11 @@ impl PointNotes {
         (load > 0.0 && qps.is_finite()).then(|| (qps / load).max(0.0))
     }
 
+    /// What the heaviest of its rounds asked of the client.
+    fn burden(&self) -> Burden {
+        self.rounds.iter().map(|r| r.burden).fold(Burden::default(), Burden::max)
+    }
+
     fn qps(&self) -> Option<f64> {
         let all: Vec<f64> = self.rounds.iter().filter_map(|r| r.qps).collect();
         crate::stats::moments::mean(&all)
@@ -265,7 +237,7 @@ impl PointNotes {
 
     /// Of the rounds, the share for which this holds.
     #[allow(clippy::cast_precision_loss)] // a few rounds
-    fn share(&self, holds: impl Fn(&RoundNotes) -> bool) -> f64 {
+    pub(super) fn share(&self, holds: impl Fn(&RoundNotes) -> bool) -> f64 {
         let times = self.rounds.iter().filter(|r| holds(r)).count();
         times as f64 / self.rounds.len().max(1) as f64
     }
@@ -309,6 +281,9 @@ impl Session<'_> {
     /// Tells what the rounds of each load point said of the client and the load, once.
     pub(super) fn tell_health(&mut self) -> Result<()> {
         let notes = std::mem::take(&mut self.notes);
+        if let Some(missing) = self.proof.missing().filter(|_| !notes.is_empty()) {
+            self.find(missing)?;
+        }
         let two_sides = self.sides.len() > 1 || notes.keys().any(|(side, _)| *side == Side::Base);
         for stored in self.run.points.clone() {
             for side in [Side::Base, Side::New] {
@@ -317,7 +292,7 @@ impl Session<'_> {
                 let below = lower
                     .map(|(_, n)| n)
                     .max_by(|a, b| load_of(a.point.load).total_cmp(&load_of(b.point.load)));
-                for mut finding in here.findings(below) {
+                for mut finding in here.findings(below, &self.proof) {
                     if two_sides {
                         finding.text = format!("{}: {}", side.name(), finding.text);
                     }

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::{Design, Side};
 use crate::record::stored::RoundStatus;
-use crate::record::{StoredRound, StoredRun};
+use crate::record::{Outcome, RequestRecord, StoredRound, StoredRun};
 use crate::report::{Lengths, Samples};
 use crate::store::{RoundData, Store};
 use crate::summary::measured::{MeasuredSide, MeasuredStart};
@@ -23,8 +23,8 @@ pub(super) struct PointData {
     pub(super) side: MeasuredSide,
     pub(super) samples: Samples,
     pub(super) lengths: Lengths,
-    pub(super) slowest: Vec<crate::record::RequestRecord>,
-    pub(super) failed: Vec<crate::record::RequestRecord>,
+    pub(super) slowest: Vec<RequestRecord>,
+    pub(super) failed: Vec<RequestRecord>,
     pub(super) series: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
@@ -80,9 +80,15 @@ pub(super) fn point_data(
         samples: samples(&data),
         lengths: lengths(&data),
         slowest: slowest(records()),
-        failed: records().filter(|r| r.evidence.is_some()).take(MOST_SHOWN).cloned().collect(),
+        failed: failed(records()),
         series: rounds.last().zip(data.last()).map(|(r, d)| series(r, d)).unwrap_or_default(),
     }))
+}
+
+/// The first that failed with evidence; what we stopped is no failure.
+fn failed<'a>(records: impl Iterator<Item = &'a RequestRecord>) -> Vec<RequestRecord> {
+    let with_evidence = |r: &&RequestRecord| r.outcome == Outcome::Failed && r.evidence.is_some();
+    records.filter(with_evidence).take(MOST_SHOWN).cloned().collect()
 }
 
 fn input<'a>(round: &'a StoredRound, data: &'a RoundData) -> RoundInput<'a> {
@@ -156,9 +162,7 @@ fn lengths(data: &[RoundData]) -> Lengths {
     }
 }
 
-fn slowest<'a>(
-    records: impl Iterator<Item = &'a crate::record::RequestRecord>,
-) -> Vec<crate::record::RequestRecord> {
+fn slowest<'a>(records: impl Iterator<Item = &'a RequestRecord>) -> Vec<RequestRecord> {
     let mut completed: Vec<_> = records.filter(|r| r.is_sample()).collect();
     let e2el = |r: &crate::record::RequestRecord| r.e2el_ms().unwrap_or(0.0);
     completed.sort_by(|a, b| e2el(b).total_cmp(&e2el(a)));

@@ -2,6 +2,7 @@
 
 mod begin;
 mod calibrate;
+mod client;
 mod conclude;
 mod execute;
 mod faction;
@@ -9,6 +10,7 @@ mod health;
 mod measure;
 mod own;
 mod prompts;
+mod proof;
 mod resume;
 mod round;
 mod side;
@@ -200,15 +202,21 @@ impl Harness {
     /// Several harnesses as one: their groups make one run.
     ///
     /// # Errors
-    /// Where their settings differ: one run has one configuration.
+    /// Where their settings, prompts or dialects differ: one run has one configuration.
     pub fn merged(harnesses: impl IntoIterator<Item = Self>) -> Result<Self> {
         let mut harnesses = harnesses.into_iter();
         let none = || Error::scenario("no scenario group was given");
         let mut first = harnesses.next().ok_or_else(none)?;
         for other in harnesses {
-            if format!("{:?}", other.settings) != format!("{:?}", first.settings) {
+            if other.settings != first.settings {
                 return Err(Error::scenario("two scenario groups have different settings")
                     .with_hint("one run has one configuration: put them into two bench files"));
+            }
+            if other.own != first.own {
+                return Err(Error::scenario(
+                    "two scenario groups bring different prompts or dialects along",
+                )
+                .with_hint("one run has one of each: put the groups into two bench files"));
             }
             first.groups.extend(other.groups);
         }

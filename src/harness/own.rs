@@ -30,6 +30,26 @@ impl Own {
     }
 }
 
+/// Prompts are the same by object or content, dialects by object or name.
+impl PartialEq for Own {
+    fn eq(&self, other: &Self) -> bool {
+        let same_prompts = match (&self.prompts, &other.prompts) {
+            (None, None) => true,
+            (Some(a), Some(b)) => {
+                let hash = a.content_hash();
+                Arc::ptr_eq(a, b) || (hash.is_some() && hash == b.content_hash())
+            }
+            _ => false,
+        };
+        let same_dialect = match (&self.dialect, &other.dialect) {
+            (None, None) => true,
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.name() == b.name(),
+            _ => false,
+        };
+        same_prompts && same_dialect
+    }
+}
+
 impl fmt::Debug for Own {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Own")

@@ -9,11 +9,12 @@ use super::side;
 use super::watch::Watch;
 use crate::api::{Dialect, chat::Chat, completions::Completions};
 use crate::drive::{self, ErrorLimit, RoundJob, RoundOutcome, Wire};
+use crate::environment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
 use crate::record::stored::{RoundStatus, WarmUp};
 use crate::record::{Finding, RequestRecord, StoredRound};
-use crate::report::progress::Event;
+use crate::report::progress::{Event, Reporter};
 use crate::scenario::{Load, PromptSpec};
 use crate::settings::ApiChoice;
 use crate::summary::{self, RoundInput};
@@ -33,11 +34,14 @@ impl Session<'_> {
         let clock = self.clock;
         let at = clock.wall(clock.now_ns());
         let expected = expected_length(plan, warm_up.and_then(|w| w.e2el_s));
-        let url = &self.live(start.side)?.url;
-        let watch = Watch::begin(url, self.settings, clock, expected).await?;
+        let mut watch = self.watch(start.side).await?;
+        watch.begin(self.settings, expected).await?;
         let job = self.job(start, plan, warm_up);
         let mut outcome = self.drive(&wire, &job).await?;
+        // Its connections may hold the last descriptors, and the files to come need some.
+        drop(wire);
         let mut seen = watch.end(&outcome).await;
+        self.watches.insert(start.side, watch);
         outcome.findings.append(&mut seen.findings);
         if let Some(death) = self.bench(start.side)?.server.death() {
             return Err(death);
@@ -64,6 +68,18 @@ impl Session<'_> {
         self.keep(round, outcome, plan)
     }
 
+    /// Who watches a side: as in the round before, where its server has not moved.
+    async fn watch(&mut self, side: Side) -> Result<Watch> {
+        let url = self.live(side)?.url.clone();
+        match self.watches.remove(&side) {
+            Some(watch) if watch.is_over(&url) => Ok(watch),
+            _ => {
+                let has_gpu = self.run.environment.contains_key(environment::GPU);
+                Watch::over(&url, self.settings, self.clock, has_gpu).await
+            }
+        }
+    }
+
     fn job(&self, start: &StartPlan, plan: &RoundPlan, warm_up: Option<WarmUp>) -> RoundJob {
         RoundJob {
             plan: plan.clone(),
@@ -81,17 +97,7 @@ impl Session<'_> {
     }
 
     async fn drive(&mut self, wire: &Arc<Wire>, job: &RoundJob) -> Result<RoundOutcome> {
-        let reporter = &mut *self.reporter;
-        // Progress that cannot be shown is no reason to lose a round.
-        let mut show = |progress: drive::Progress| {
-            let _ = reporter.event(&Event::RoundProgress {
-                point: &progress.point,
-                stage: "measuring",
-                // The load is kept up until the last measured request ends: more complete than count.
-                completed: progress.completed.min(u64::from(progress.planned)),
-                planned: Some(u64::from(progress.planned)),
-            });
-        };
+        let mut show = shown(self.reporter);
         drive::run_round(wire, self.clock, job, &self.interrupt, &mut show).await
     }
 
@@ -141,14 +147,12 @@ impl Session<'_> {
             warm.point.load = Load::Concurrency(1);
             limit = limit.min(REFERENCE_WARM_UP);
         }
-        self.reporter.event(&Event::RoundProgress {
-            point: &plan.point.id(),
-            stage: "warming up",
-            completed: 0,
-            planned: None,
-        })?;
-        let done = drive::warm_up(wire, self.clock, &warm, limit, &self.interrupt).await?;
-        Ok(Some(done))
+        let point: Arc<str> = plan.point.id().into();
+        let mut show = shown(self.reporter);
+        // The warm-up of a reference has another load: its progress is still that of its point.
+        let mut show = |progress| show(drive::Progress { point: Arc::clone(&point), ..progress });
+        let (clock, interrupt) = (self.clock, &self.interrupt);
+        drive::warm_up(wire, clock, &warm, limit, interrupt, &mut show).await.map(Some)
     }
 
     fn live(&self, side: Side) -> Result<&LiveWire> {
@@ -183,6 +187,20 @@ impl Session<'_> {
     /// The caller's dialect, or that of the API found.
     pub(super) fn dialect(&self, api: ApiChoice) -> Arc<dyn Dialect> {
         self.own.dialect.clone().unwrap_or_else(|| dialect(api))
+    }
+}
+
+/// Shows how far a round or its warm-up is. What cannot be shown is no reason to lose a round.
+fn shown(reporter: &mut dyn Reporter) -> impl FnMut(drive::Progress) + Send + '_ {
+    |progress| {
+        let planned = progress.planned.map(u64::from);
+        let _ = reporter.event(&Event::RoundProgress {
+            point: &progress.point,
+            stage: if progress.phase == Phase::WarmUp { "warming up" } else { "measuring" },
+            // The load is kept up until the last measured request ends: more complete than count.
+            completed: progress.completed.min(planned.unwrap_or(u64::MAX)),
+            planned,
+        });
     }
 }
 

@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::drive::RoundOutcome;
 use crate::error::Result;
 use crate::record::{Finding, Severity};
+use crate::server;
 use crate::settings::Settings;
 use crate::summary;
 use crate::telemetry::{
@@ -22,11 +23,26 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Samples that a round should have at least, as far as its length is known: a mean and a trend.
 const SAMPLES: u32 = 12;
 
-/// A round being watched.
+/// Who watches the rounds of a side: its connections are opened once, and stay.
 pub(super) struct Watch {
+    url: String,
     client: Client,
-    before: Option<Snapshot>,
+    clock: Clock,
+    gpu: Gpu,
+    /// None where nothing offers samples.
     scraper: Option<Scraper>,
+    /// Whether the server's metrics are among what is sampled.
+    samples_server: bool,
+    /// The server's metrics before the round.
+    before: Option<Snapshot>,
+}
+
+/// Whether the GPU of this machine says anything of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gpu {
+    Sampled,
+    /// There is none, or the server runs elsewhere or needs none.
+    Ignored,
 }
 
 /// What was seen.
@@ -38,40 +54,71 @@ pub(super) struct Seen {
 }
 
 impl Watch {
-    /// Reads the metrics once and begins to sample them, where the server offers them.
-    /// `expected` is about how long the round will take, zero where that is not known.
-    pub(super) async fn begin(
+    /// Someone who watches the server at `url`. `machine_has_gpu` was found when the run began.
+    pub(super) async fn over(
         url: &str,
         settings: &Settings,
         clock: Clock,
-        expected: Duration,
+        machine_has_gpu: bool,
     ) -> Result<Self> {
-        let client = side::client(url, settings, POOL)?;
-        let before = telemetry::snapshot(&client).await;
+        // The GPU beside a client says nothing of a server elsewhere, nor of a simulator.
+        let tells = machine_has_gpu && !settings.is_simulated() && server::is_here(url).await;
+        Ok(Self {
+            url: url.to_owned(),
+            client: side::client(url, settings, POOL)?,
+            clock,
+            gpu: if tells { Gpu::Sampled } else { Gpu::Ignored },
+            scraper: None,
+            samples_server: false,
+            before: None,
+        })
+    }
+
+    /// Whether it watches the server at `url`.
+    pub(super) fn is_over(&self, url: &str) -> bool {
+        self.url == url
+    }
+
+    /// Reads the metrics once and begins to sample them, where the server offers them.
+    /// `expected` is about how long the round will take, zero where that is not known.
+    pub(super) async fn begin(&mut self, settings: &Settings, expected: Duration) -> Result<()> {
+        self.before = telemetry::snapshot(&self.client).await;
+        let offers_more = self.before.is_some() && !self.samples_server;
+        if self.scraper.is_none() || offers_more {
+            self.open(settings)?;
+        }
+        if let Some(scraper) = &mut self.scraper {
+            scraper.begin((expected / SAMPLES).min(INTERVAL));
+        }
+        Ok(())
+    }
+
+    /// Opens what can be sampled, as far as it is known now.
+    fn open(&mut self, settings: &Settings) -> Result<()> {
         let mut sources: Vec<Box<dyn TelemetrySource>> = Vec::new();
-        if before.is_some() {
-            let own = side::client(url, settings, POOL)?;
+        self.samples_server = self.before.is_some();
+        if self.samples_server {
+            let own = side::client(&self.url, settings, POOL)?;
             sources.push(Box::new(PrometheusSource::new(own)));
         }
-        if telemetry::nvidia::query().is_some() {
+        if self.gpu == Gpu::Sampled {
             sources.push(Box::new(NvidiaSource::new()));
         }
-        let scraper = match sources.is_empty() {
-            true => None,
-            false => Some(Scraper::start(sources, clock, (expected / SAMPLES).min(INTERVAL))?),
-        };
-        Ok(Self { client, before, scraper })
+        if !sources.is_empty() {
+            self.scraper = Some(Scraper::start(sources, self.clock)?);
+        }
+        Ok(())
     }
 
     /// Ends the sampling and reads the metrics again.
-    pub(super) async fn end(self, outcome: &RoundOutcome) -> Seen {
+    pub(super) async fn end(&mut self, outcome: &RoundOutcome) -> Seen {
         let mut seen = Seen::default();
-        if let Some(scraper) = self.scraper {
-            let series = scraper.finish().await;
+        if let Some(scraper) = &mut self.scraper {
+            let series = scraper.end().await;
             let (open, close) = (outcome.window_open_ns, outcome.window_close_ns);
             seen.series = telemetry::within(&series, open, close);
         }
-        let Some(before) = self.before else { return seen };
+        let Some(before) = self.before.take() else { return seen };
         let Some(after) = telemetry::snapshot(&self.client).await else {
             let text = "the server's metrics were gone after the round: its own word is missing";
             seen.findings.push(Finding::new("metrics_gone", Severity::Warning, text));

@@ -11,10 +11,27 @@ use crate::store::files;
 /// Descriptors that the client needs beside its connections: files, pipes, the runtime, `/metrics`.
 const OWN_DESCRIPTORS: u64 = 64;
 
+/// Whose ends of the connections this process holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// The client's.
+    Client,
+    /// Those of an embedded server too.
+    Both,
+}
+
+impl Ends {
+    /// Descriptors that so many connections take.
+    fn descriptors(self, connections: u32) -> u64 {
+        let each = if self == Self::Both { 2 } else { 1 };
+        u64::from(connections) * each + OWN_DESCRIPTORS
+    }
+}
+
 /// Checks that as many connections as `concurrency` can be open at once; raises the soft limit where
 /// it is the soft limit that stands in the way.
-pub(super) fn check(concurrency: u32, report: &mut PreflightReport) {
-    check_descriptors(u64::from(concurrency) + OWN_DESCRIPTORS, report);
+pub(super) fn check(concurrency: u32, ends: Ends, report: &mut PreflightReport) {
+    check_descriptors(ends.descriptors(concurrency), report);
     let range = files::read_text(Path::new("/proc/sys/net/ipv4/ip_local_port_range")).ok();
     if let Some(ports) = range.as_deref().and_then(port_count) {
         check_ports(concurrency, ports, report);
@@ -78,6 +95,13 @@ mod tests {
         assert!(report.fatal().is_none());
         check_ports(30000, 28232, &mut report);
         assert!(report.fatal().unwrap().to_string().contains("28232 ports"));
+    }
+
+    #[test]
+    fn an_embedded_server_takes_a_descriptor_for_its_end_too() {
+        assert_eq!(Ends::Client.descriptors(100), 100 + OWN_DESCRIPTORS);
+        assert_eq!(Ends::Both.descriptors(100), 200 + OWN_DESCRIPTORS);
+        assert_eq!(Ends::Both.descriptors(u32::MAX), 2 * u64::from(u32::MAX) + OWN_DESCRIPTORS);
     }
 
     #[test]

@@ -11,10 +11,12 @@ use crate::scenario::{Load, LoadPoint};
 use crate::settings::{ApiChoice, Settings};
 use crate::telemetry;
 use crate::transport::{Client, TokenSource};
+use limits::Ends;
 
 mod fit;
 mod limits;
 mod models;
+mod page;
 mod probe;
 mod tokens;
 mod words;
@@ -154,7 +156,8 @@ pub async fn run(
 
 impl Examination<'_> {
     async fn all(&mut self) {
-        limits::check(self.demands.highest_concurrency, &mut self.report);
+        let ends = if self.settings.is_simulated() { Ends::Both } else { Ends::Client };
+        limits::check(self.demands.highest_concurrency, ends, &mut self.report);
         // Each step boxed: their futures are large and never needed at once.
         Box::pin(self.find_model()).await;
         if self.report.is_fatal() {

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::Examination;
+use super::{Examination, page};
 use crate::record::Severity;
-use crate::transport::client::{Endpoint, Reply};
+use crate::transport::client::{Client, ClientSettings, Endpoint, Reply};
+use crate::transport::{BaseUrl, FailureKind};
 
 /// Most names listed in a message.
 const MAX_NAMES: usize = 20;
@@ -24,6 +25,9 @@ impl Examination<'_> {
     pub(super) async fn find_model(&mut self) {
         let reply = match self.client.get(Endpoint::Api("models")).await {
             Ok(reply) => reply,
+            Err(failure) if failure.kind == FailureKind::Tls && self.speaks_plain_http().await => {
+                return self.no_tls();
+            }
             Err(failure) => return self.fail("the list of models", &failure),
         };
         self.read_engine(&reply);
@@ -65,13 +69,48 @@ impl Examination<'_> {
 
     fn no_list(&mut self, reply: &Reply) {
         let url = self.client.base_url().api("models");
-        let begin: String = String::from_utf8_lossy(&reply.body).chars().take(80).collect();
-        let begin = self.client.redact(begin.trim());
+        let body = String::from_utf8_lossy(&reply.body);
+        let is_page = page::is_page(reply.header("content-type"), &body);
+        let said = if is_page { page::words(&body) } else { body.trim().to_owned() };
+        let said = self.client.redact(&said);
+        let begin: String = said.chars().take(80).collect();
+        if is_page {
+            return self.report.find(
+                "no_models",
+                Severity::Fatal,
+                format!("the answer of `{url}` is a web page, no list of models: `{begin}`"),
+                "a gateway or another service answers there: check the base URL, its port and its prefix",
+            );
+        }
         self.report.find(
             "no_models",
             Severity::Fatal,
             format!("the answer of `{url}` is no list of models: `{begin}`"),
             "is the base URL right, or does a gateway answer in the server's place?",
+        );
+    }
+
+    /// Whether a port that gave no TLS answers plain HTTP, asked without key and headers. Those that
+    /// speak TLS say 400 to it, or nothing.
+    async fn speaks_plain_http(&self) -> bool {
+        let Some(rest) = self.client.base_url().root().strip_prefix("https://") else {
+            return false;
+        };
+        let Ok(base_url) = BaseUrl::parse(&format!("http://{rest}")) else { return false };
+        let settings =
+            ClientSettings { timeouts: self.settings.timeouts, ..ClientSettings::new(base_url) };
+        let Ok(client) = Client::new(settings) else { return false };
+        client.get(Endpoint::Api("models")).await.is_ok_and(|reply| reply.status != 400)
+    }
+
+    fn no_tls(&mut self) {
+        let root = self.client.base_url().root().to_owned();
+        let plain = root.replacen("https://", "http://", 1);
+        self.report.find(
+            "no_tls",
+            Severity::Fatal,
+            format!("`{root}` speaks no TLS: it answers plain HTTP"),
+            &format!("use `{plain}`"),
         );
     }
 

@@ -45,17 +45,26 @@ impl Examination<'_> {
             FailureKind::Tls => fatal(
                 "tls",
                 format!("no secure connection to `{url}` ({said})"),
-                "trust its authority with `--ca-cert FILE`, or use `http://` if it speaks no TLS",
+                "trust its authority with `--ca-cert FILE`, or any with `--insecure`",
             ),
+            FailureKind::BadRequest if wants_tls(url, said) => {
+                fatal("tls_wanted", format!("`{url}` speaks only TLS ({said})"), "use `https://`")
+            }
             FailureKind::FirstByteTimeout | FailureKind::TotalTimeout => fatal(
                 "no_answer",
                 format!("{what}: `{url}` took the request and did not answer ({said})"),
                 "is the server still loading, or hung? look at its log",
             ),
-            FailureKind::ClientDescriptors | FailureKind::ClientPorts => fatal(
-                "client_limits",
-                format!("this machine refused a connection ({said})"),
-                "raise the limit (`ulimit -n`)",
+            FailureKind::ClientDescriptors => fatal(
+                "client_descriptors",
+                format!("this client has no descriptor left to reach `{url}` ({said})"),
+                "raise the limit: `ulimit -n`, `LimitNOFILE=`",
+            ),
+            FailureKind::ClientPorts => fatal(
+                "client_ports",
+                format!("this machine has no address or port left to reach `{url}` ({said})"),
+                "widen `net.ipv4.ip_local_port_range`, or wait until old connections are forgotten; to an \
+                 IPv6 address: is IPv6 on?",
             ),
             kind => fatal("probe_failed", format!("{what} failed: {said}"), mend(kind)),
         }
@@ -97,6 +106,11 @@ impl Examination<'_> {
             );
         }
     }
+}
+
+/// Whether a server said that it expects TLS at this port: nginx and Go do, with status 400.
+fn wants_tls(url: &str, said: &str) -> bool {
+    url.starts_with("http://") && said.to_ascii_lowercase().contains("https")
 }
 
 fn quota(failure: &Failure) -> Finding {

@@ -5,9 +5,11 @@ pub mod gaps;
 pub mod positions;
 pub mod request;
 pub mod stored;
+pub mod window;
 
 pub use finding::{Finding, Severity};
 pub use gaps::{GapHistogram, GapView, record_gaps};
 pub use positions::PositionGaps;
 pub use request::{Outcome, Part, RequestIdent, RequestRecord};
 pub use stored::{StoredRound, StoredRun, StoredStart};
+pub use window::Window;

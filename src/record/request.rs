@@ -164,6 +164,12 @@ impl RequestRecord {
         self.due_ns.or(self.sent_ns)
     }
 
+    /// When it ended: its answer's end, else its last token.
+    #[must_use]
+    pub fn ended_ns(&self) -> Option<u64> {
+        self.end_ns.or(self.last_token_ns)
+    }
+
     /// TTFT, ms.
     #[must_use]
     pub fn ttft_ms(&self) -> Option<f64> {

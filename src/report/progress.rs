@@ -179,7 +179,7 @@ impl Terminal {
         let label = super::view::severity_label(finding.severity);
         // Wrapped before it is painted: escapes have no width.
         let text = format!("{label}: {}", terminal::plain(&finding.text));
-        let text = terminal::wrapped(&text, terminal::width(), 2);
+        let text = terminal::wrapped(&text, terminal::width() - 2, 2);
         self.line(&text.replacen(label, &self.color.paint(tone, label), 1))?;
         match &finding.mend {
             Some(mend) => {
@@ -247,7 +247,7 @@ impl Reporter for Terminal {
             }
             Event::Note { text } => {
                 let text = terminal::plain(text);
-                self.line(&terminal::wrapped(&text, terminal::width(), 2))
+                self.line(&terminal::wrapped(&text, terminal::width() - 2, 2))
             }
             Event::Warning { text } => {
                 let word = self.color.paint(Tone::Warn, "warning");

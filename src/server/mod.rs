@@ -319,6 +319,14 @@ fn with_log(error: Error, tail: &str, path: &Path) -> Error {
     }
 }
 
+/// Whether the server at this URL runs on this machine, as far as addresses tell: a tunnel looks like it.
+pub(crate) async fn is_here(url: &str) -> bool {
+    match Address::of(url) {
+        Ok(address) => address.is_here().await,
+        Err(_) => false,
+    }
+}
+
 /// Memory in use on all GPUs, MiB; none without a visible GPU.
 pub(crate) async fn gpu_memory_mib() -> Option<f64> {
     let gpus = tokio::task::spawn_blocking(nvidia::query).await.ok()??;

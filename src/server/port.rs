@@ -50,6 +50,15 @@ impl Address {
         matches!(tokio::time::timeout(CONNECT_LIMIT, connect).await, Ok(Ok(_)))
     }
 
+    /// Whether its host is this machine: an address can be bound only where it lives.
+    pub(super) async fn is_here(&self) -> bool {
+        let lookup = tokio::net::lookup_host((self.host.as_str(), self.port));
+        let Ok(Ok(mut found)) = tokio::time::timeout(CONNECT_LIMIT, lookup).await else {
+            return false;
+        };
+        found.any(|address| std::net::UdpSocket::bind((address.ip(), 0)).is_ok())
+    }
+
     /// Whether the socket that listens there belongs to one of `pids`.
     pub(super) fn owner(&self, pids: &[i32]) -> Owner {
         let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
@@ -107,6 +116,14 @@ fn sockets(pid: i32) -> Option<Vec<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn this_machine_is_told_from_others() {
+        let here = async |url: &str| Address::of(url).unwrap().is_here().await;
+        assert!(here("http://127.0.0.1:1").await && here("http://localhost:1/v1").await);
+        // Of the documentation's network (RFC 5737): nobody's address.
+        assert!(!here("http://192.0.2.1:1").await && !here("http://nowhere.invalid:1").await);
+    }
 
     #[test]
     fn hosts_and_ports_of_urls() {

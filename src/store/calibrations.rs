@@ -52,6 +52,16 @@ impl Store {
         Ok(found)
     }
 
+    /// The latest self-test of this machine; none where there is none.
+    ///
+    /// # Errors
+    /// Where the file is there and cannot be read.
+    pub fn load_selftest<T: DeserializeOwned>(&self) -> Result<Option<T>> {
+        let path = self.layout().selftest();
+        let Some(text) = files::read_text_if_any(&path)? else { return Ok(None) };
+        serde_json::from_str(&text).map(Some).map_err(|error| not_ours(&path, error))
+    }
+
     /// How late this machine is when it has nothing to do, ms: of the latest self-test; 0 where
     /// there is none, or where it does not tell (a lag of our own is then nobody's but ours).
     #[must_use]

@@ -6,63 +6,13 @@ use super::quantile;
 use super::{RoundInput, Summary};
 use crate::metric::{Metric, Statistic};
 use crate::record::stored::Health;
-use crate::record::{Finding, Outcome, RequestRecord, Severity, StoredRound};
-use crate::units::ns_to_s;
+use crate::record::{Finding, Outcome, RequestRecord, Severity, Window};
 
 /// Fewer send times than this give no index of waves: chance alone has length 1/√n, 0.25 at 16.
 const FEWEST_SENDS: usize = 16;
 
 /// Waves above this are a finding (DESIGN: what is left of the waves).
 const WAVES_LIMIT: f64 = 0.5;
-
-/// The measured window of a round, ns on the run's clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
-    /// When it opened; what happened then is outside.
-    pub open_ns: u64,
-    /// When it closed; what happened then is inside.
-    pub close_ns: u64,
-}
-
-impl Window {
-    /// A round's.
-    #[must_use]
-    pub fn of(round: &StoredRound) -> Self {
-        Self { open_ns: round.window_open_ns, close_ns: round.window_close_ns }
-    }
-
-    /// Its length, ns; 0 where it never closed.
-    #[must_use]
-    pub fn length_ns(self) -> u64 {
-        self.close_ns.saturating_sub(self.open_ns)
-    }
-
-    /// Whether that moment lies inside.
-    #[must_use]
-    pub fn holds(self, at_ns: u64) -> bool {
-        self.open_ns < at_ns && at_ns <= self.close_ns
-    }
-
-    /// Whether a request ended inside.
-    #[must_use]
-    pub fn ended_inside(self, record: &RequestRecord) -> bool {
-        ended_ns(record).is_some_and(|at_ns| self.holds(at_ns))
-    }
-
-    /// How long a request was in flight inside, ns: from its send to its end, or to the close where
-    /// no end is known.
-    #[must_use]
-    pub fn in_flight_ns(self, record: &RequestRecord) -> u64 {
-        let Some(sent_ns) = record.sent_ns else { return 0 };
-        let end_ns = ended_ns(record).unwrap_or(self.close_ns).min(self.close_ns);
-        end_ns.saturating_sub(sent_ns.max(self.open_ns))
-    }
-}
-
-/// When a request ended: its answer's end, else its last token.
-pub(super) fn ended_ns(record: &RequestRecord) -> Option<u64> {
-    record.end_ns.or(record.last_token_ns)
-}
 
 /// QPS × mean E2EL from the send: by Little's law (Operations Research 9, 1961) the mean number in
 /// flight, where arrivals and departures of the window balance. None without completions.
@@ -96,10 +46,10 @@ pub fn lockstep(sends_ns: &[u64], period_ns: f64) -> Option<f64> {
 #[allow(clippy::cast_precision_loss)] // counts of records
 pub fn fill(health: &mut Health, input: &RoundInput<'_>) {
     let window = Window::of(input.round);
-    let length_s = ns_to_s(window.length_ns());
+    let length_s = window.seconds();
     let per_second = |count: usize| (length_s > 0.0).then(|| count as f64 / length_s);
     let summary = super::summarise(std::slice::from_ref(input), None);
-    let within = |at_ns: &u64| window.holds(*at_ns);
+    let within = |at_ns: &u64| window.contains(*at_ns);
     let sends: Vec<u64> =
         input.records.iter().filter_map(|record| record.sent_ns).filter(within).collect();
     let due = input.records.iter().filter_map(|record| record.due_ns).filter(within).count();

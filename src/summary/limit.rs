@@ -23,8 +23,8 @@ const FLAT: f64 = 0.5;
 /// What is known of a load point, each where it is known.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Circumstances {
-    /// What the client was found to be short of: `its event loop ran late`.
-    pub client_faults: Vec<String>,
+    /// What the client was found to be short of: `its event loop ran late`; none where it had room.
+    pub client_fault: Option<String>,
     /// The server could not keep up with the offered rate.
     pub saturated: bool,
     /// Requests waiting, time averages by round: (mean, last third / first third).
@@ -67,8 +67,7 @@ pub fn sentence(at: &Circumstances) -> Finding {
 }
 
 fn client(at: &Circumstances) -> Option<String> {
-    let first = at.client_faults.first()?;
-    Some(format!("the limit is the client: {first}"))
+    at.client_fault.as_ref().map(|fault| format!("the limit is the client: {fault}"))
 }
 
 fn queue(at: &Circumstances) -> Option<String> {
@@ -118,20 +117,24 @@ fn route(at: &Circumstances) -> Option<String> {
 }
 
 fn compute(at: &Circumstances) -> Option<String> {
-    let busy = median(&at.gpu_percent).filter(|percent| *percent >= GPU_BUSY);
+    let used = median(&at.gpu_percent);
     let flat = at.gain.filter(|gain| *gain < FLAT);
-    let flat_words = flat.map(|gain| {
-        format!("of the load added to the point below, {:.0} % came out as requests", gain * 100.0)
-    });
-    match (busy, flat_words) {
-        (Some(busy), Some(flat)) => {
-            Some(format!("the limit is the server's compute: its GPU is {busy:.0} % busy; {flat}"))
+    let flat = format!(
+        "of the load added to the point below, {:.0} % came out as requests",
+        flat? * 100.0
+    );
+    Some(match used {
+        Some(used) if used >= GPU_BUSY => {
+            format!("the limit is the server's compute: its GPU is {used:.0} % busy; {flat}")
         }
-        (None, Some(flat)) if at.gpu_percent.is_empty() => {
-            Some(format!("the limit is probably the server's compute: {flat} (no GPU to look at)"))
-        }
-        _ => None,
-    }
+        Some(used) => format!(
+            "the limit is in the server, but not its GPU, which is {used:.0} % busy: {flat} (its CPU, its \
+             front end, or a cap on its batch)"
+        ),
+        None => format!(
+            "the limit is probably the server's compute: {flat} (its GPU's use is not offered)"
+        ),
+    })
 }
 
 fn none(at: &Circumstances) -> String {
@@ -173,11 +176,13 @@ mod tests {
         );
         at.gpu_percent = vec![99.0];
         begins(&at, "the limit is the server's compute: its GPU is 99 % busy");
+        at.gpu_percent = vec![89.4, 99.0, 20.0];
+        begins(&at, "the limit is in the server, but not its GPU, which is 89 % busy");
         at.told = told(&[("outside_e2el_ms", 30.0), ("client_e2el_mean_ms", 100.0)]);
         begins(&at, "the limit is the route: 30.0 of 100.0 ms");
         at.saturated = true;
         begins(&at, "the limit is the server: completions fall behind");
-        at.client_faults = vec!["the client used 95 % of its cores".to_owned()];
+        at.client_fault = Some("the client used 95 % of its cores".to_owned());
         begins(&at, "the limit is the client: the client used 95 %");
         at.waiting = vec![(4.0, Some(2.0))];
         begins(&at, "the limit is the server's queue: 4.0 requests wait on average, and more");

@@ -20,12 +20,11 @@ use serde::{Deserialize, Serialize};
 use crate::metric::{Measure, Metric};
 use crate::plan::Side;
 use crate::record::request::Part;
-use crate::record::{GapHistogram, Outcome, RequestRecord, StoredRound};
+use crate::record::{GapHistogram, Outcome, RequestRecord, StoredRound, Window};
 use crate::scenario::Slo;
 use crate::transport::{FailureKind, TokenSource};
 use crate::units::ns_to_s;
 
-pub use health::Window;
 pub use multiple::Multiples;
 pub use quantile::Distribution;
 pub use series::Series;
@@ -164,7 +163,7 @@ struct Rates {
 impl Rates {
     fn add(&mut self, input: &RoundInput<'_>, slo: Option<&Slo>) {
         let window = Window::of(input.round);
-        self.length_s += ns_to_s(window.length_ns());
+        self.length_s += window.seconds();
         if slo.is_none() {
             self.good = f64::NAN;
         }
@@ -190,7 +189,7 @@ impl Rates {
     /// A round of another tool: its rates are its own word, by its own definition.
     fn add_reported(&mut self, input: &RoundInput<'_>) {
         let window = Window::of(input.round);
-        let length_s = ns_to_s(window.length_ns());
+        let length_s = window.seconds();
         let sum = |metric: Metric| {
             input.round.reported.get(metric.name()).map_or(f64::NAN, |rate| rate * length_s)
         };

@@ -1,9 +1,8 @@
 //! Reported figures: what an imported tool says of a round that its requests cannot tell.
 
-use super::health::ended_ns;
-use super::{Distribution, RoundInput, Summary, Window, values_ms};
+use super::{Distribution, RoundInput, Summary, values_ms};
 use crate::metric::{Metric, Statistic};
-use crate::record::{Outcome, StoredRound};
+use crate::record::{Outcome, StoredRound, Window};
 use crate::units::ns_to_s;
 
 /// Lays reported figures over a summary: distributions that the requests cannot give, and counts of
@@ -33,7 +32,7 @@ pub(super) fn fill(summary: &mut Summary, rounds: &[RoundInput<'_>]) {
 pub(super) fn in_flight_s(input: &RoundInput<'_>) -> f64 {
     let window = Window::of(input.round);
     let known = |record: &crate::record::RequestRecord| {
-        record.outcome != Outcome::Completed || ended_ns(record).is_some()
+        record.outcome != Outcome::Completed || record.ended_ns().is_some()
     };
     if input.records.is_empty() || !input.records.iter().all(known) {
         return f64::NAN;

@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::RoundInput;
-use super::health::{Window, ended_ns};
 use crate::record::request::Part;
-use crate::record::{Outcome, RequestRecord};
+use crate::record::{Outcome, RequestRecord, Window};
 use crate::units::ns_to_s;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -75,7 +74,7 @@ impl Series {
         if records.len() > 1 && records.iter().all(|record| record.sent_ns == Some(origin_ns)) {
             return Self::default();
         }
-        let ends = records.iter().filter_map(ended_ns);
+        let ends = records.iter().filter_map(RequestRecord::ended_ns);
         let end_ns = ends.max().unwrap_or(origin_ns).max(window.close_ns);
         let grid = Grid { origin_ns, bin_ns: bin_ns(end_ns.saturating_sub(origin_ns)), end_ns };
         Self {
@@ -133,7 +132,7 @@ impl Grid {
         }
         for record in records {
             self.add_flight(&mut bins, record);
-            let Some(end_ns) = ended_ns(record) else { continue };
+            let Some(end_ns) = record.ended_ns() else { continue };
             let bin = &mut bins[self.index(end_ns).min(last)];
             match record.outcome {
                 Outcome::Completed => bin.completions_per_s += 1.0 / width_s,
@@ -146,7 +145,7 @@ impl Grid {
 
     fn add_flight(self, bins: &mut [Bin], record: &RequestRecord) {
         let Some(sent_ns) = record.sent_ns else { return };
-        let end_ns = ended_ns(record).unwrap_or(self.end_ns);
+        let end_ns = record.ended_ns().unwrap_or(self.end_ns);
         let first = self.index(sent_ns);
         for (index, bin) in bins.iter_mut().enumerate().skip(first) {
             let open_ns = self.origin_ns.saturating_add(index as u64 * self.bin_ns);

@@ -84,55 +84,80 @@ impl TelemetrySource for PrometheusSource {
     }
 }
 
-/// Samples sources on a thread of its own until finished or dropped.
+/// Samples sources on a thread of its own, whenever it is told to begin, until it is told to end. The
+/// sources live as long as it does: what they have open stays open from round to round.
 #[derive(Debug)]
 pub struct Scraper {
-    stop: mpsc::Sender<()>,
-    series: oneshot::Receiver<Series>,
+    orders: mpsc::Sender<Order>,
+    series: Option<oneshot::Receiver<Series>>,
+}
+
+#[derive(Debug)]
+enum Order {
+    Begin { interval: Duration, series: oneshot::Sender<Series> },
+    End,
 }
 
 impl Scraper {
-    /// Starts sampling every `interval` (at least [`MIN_INTERVAL`]), the first sample at once.
+    /// A thread with these sources. Nothing is sampled yet.
     ///
     /// # Errors
     /// Where the machine gives no thread.
-    pub fn start(
-        sources: Vec<Box<dyn TelemetrySource>>,
-        clock: Clock,
-        interval: Duration,
-    ) -> Result<Self> {
-        let (stop, stopped) = mpsc::channel();
-        let (sender, series) = oneshot::channel();
+    pub fn start(sources: Vec<Box<dyn TelemetrySource>>, clock: Clock) -> Result<Self> {
+        let (orders, received) = mpsc::channel();
         std::thread::Builder::new()
             .name("telemetry".to_owned())
-            .spawn(move || {
-                let series = sample_until(sources, clock, interval.max(MIN_INTERVAL), &stopped);
-                let _ = sender.send(series);
-            })
+            .spawn(move || obey(sources, clock, &received))
             .map_err(|cause| {
                 Error::new(ErrorKind::Client, "no thread for telemetry").with_cause(cause)
             })?;
-        Ok(Self { stop, series })
+        Ok(Self { orders, series: None })
     }
 
-    /// Stops and gives what was sampled. Waits for a sample under way, at most some seconds.
-    pub async fn finish(self) -> Series {
-        let _ = self.stop.send(());
+    /// Samples every `interval` (at least [`MIN_INTERVAL`]), the first sample at once.
+    pub fn begin(&mut self, interval: Duration) {
+        let (sender, series) = oneshot::channel();
+        let interval = interval.max(MIN_INTERVAL);
+        // A thread that has gone tells nothing, as a silent source does.
+        let _ = self.orders.send(Order::Begin { interval, series: sender });
+        self.series = Some(series);
+    }
+
+    /// Stops sampling and gives what was sampled. Waits for a sample under way, at most some seconds.
+    pub async fn end(&mut self) -> Series {
+        let _ = self.orders.send(Order::End);
+        let Some(series) = self.series.take() else { return Series::new() };
         let limit = SCRAPE_LIMIT + Duration::from_secs(6);
-        tokio::time::timeout(limit, self.series).await.ok().and_then(Result::ok).unwrap_or_default()
+        tokio::time::timeout(limit, series).await.ok().and_then(Result::ok).unwrap_or_default()
     }
 }
 
+/// Samples from each `Begin` to the order after it, until nobody can give orders any more.
+fn obey(mut sources: Vec<Box<dyn TelemetrySource>>, clock: Clock, orders: &mpsc::Receiver<Order>) {
+    let mut next = orders.recv().ok();
+    while let Some(order) = next {
+        next = match order {
+            Order::Begin { interval, series } => {
+                let (sampled, after) = sample_until(&mut sources, clock, interval, orders);
+                let _ = series.send(sampled);
+                after
+            }
+            Order::End => orders.recv().ok(),
+        };
+    }
+}
+
+/// Samples until an order comes, which is handed on; none where nobody can give any.
 fn sample_until(
-    mut sources: Vec<Box<dyn TelemetrySource>>,
+    sources: &mut [Box<dyn TelemetrySource>],
     clock: Clock,
     mut interval: Duration,
-    stopped: &mpsc::Receiver<()>,
-) -> Series {
+    orders: &mpsc::Receiver<Order>,
+) -> (Series, Option<Order>) {
     let mut series = Series::new();
     loop {
         let began_ns = clock.now_ns();
-        for source in &mut sources {
+        for source in &mut *sources {
             for (name, value) in source.sample() {
                 if value.is_finite() {
                     series.entry(name).or_default().push((clock.now_ns(), value));
@@ -144,9 +169,10 @@ fn sample_until(
             interval *= 2;
         }
         let spent = Duration::from_nanos(clock.now_ns().saturating_sub(began_ns));
-        match stopped.recv_timeout(interval.saturating_sub(spent)) {
+        match orders.recv_timeout(interval.saturating_sub(spent)) {
             Err(mpsc::RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(mpsc::RecvTimeoutError::Disconnected) => return series,
+            Ok(order) => return (series, Some(order)),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return (series, None),
         }
     }
 }
@@ -197,11 +223,25 @@ mod tests {
 
     #[tokio::test]
     async fn samples_at_once_and_keeps_no_nan() {
-        let clock = Clock::start();
-        let scraper = Scraper::start(vec![Box::new(Counting(0.0))], clock, Duration::ZERO).unwrap();
-        let series = scraper.finish().await;
+        let mut scraper = Scraper::start(vec![Box::new(Counting(0.0))], Clock::start()).unwrap();
+        scraper.begin(Duration::ZERO);
+        let series = scraper.end().await;
         assert_eq!(series["n"][0].1, 1.0);
         assert!(!series.contains_key("bad"));
+    }
+
+    #[tokio::test]
+    async fn each_round_has_its_own_samples_of_the_same_source() {
+        let mut scraper = Scraper::start(vec![Box::new(Counting(0.0))], Clock::start()).unwrap();
+        assert!(scraper.end().await.is_empty(), "nothing was begun");
+        let mut counted = 0.0;
+        for _ in 0..3 {
+            scraper.begin(Duration::from_secs(60));
+            let series = scraper.end().await;
+            let values: Vec<f64> = series["n"].iter().map(|(_, value)| *value).collect();
+            assert_eq!(values, [counted + 1.0], "the source goes on counting");
+            counted += 1.0;
+        }
     }
 
     #[test]

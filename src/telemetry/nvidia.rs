@@ -70,14 +70,18 @@ fn line(line: &str) -> Option<Gpu> {
     })
 }
 
+/// Silent so often in a row, `nvidia-smi` is not asked again: one that hangs costs 5 s each time.
+const MOST_SILENCES: u32 = 3;
+
 /// Samples of all GPUs: utilisation, clock and temperature as means, memory and power as sums.
 #[derive(Debug, Default)]
 pub struct NvidiaSource {
-    missing: bool,
+    /// In a row.
+    silences: u32,
 }
 
 impl NvidiaSource {
-    /// A source that asks once and falls silent where there is no GPU.
+    /// A source that falls silent where there is no GPU.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -90,14 +94,12 @@ impl TelemetrySource for NvidiaSource {
     }
 
     fn sample(&mut self) -> BTreeMap<String, f64> {
-        if self.missing {
+        if self.silences >= MOST_SILENCES {
             return BTreeMap::new();
         }
-        let Some(gpus) = query() else {
-            self.missing = true;
-            return BTreeMap::new();
-        };
-        fold(&gpus)
+        let gpus = query();
+        self.silences = if gpus.is_some() { 0 } else { self.silences + 1 };
+        gpus.map(|gpus| fold(&gpus)).unwrap_or_default()
     }
 }
 

@@ -25,7 +25,7 @@ use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::settings::{ApiKey, Timeouts};
 
-pub use super::exchange::{Exchange, TokenSource};
+pub use super::exchange::{Exchange, STOPPED, TokenSource};
 
 /// How long a plain request (models, metrics, tokenize) may take in all, connecting included.
 const PLAIN_LIMIT: Duration = Duration::from_secs(30);
@@ -182,6 +182,19 @@ impl Client {
         body: Bytes,
         due_ns: Option<u64>,
     ) -> Exchange {
+        self.exchange_until(clock, dialect, body, due_ns, std::future::pending()).await
+    }
+
+    /// As [`Client::exchange`], but it ends as `Cancelled` when `stop` is done: what had come by then
+    /// is kept, as it is of every failure.
+    pub async fn exchange_until(
+        &self,
+        clock: Clock,
+        dialect: &dyn Dialect,
+        body: Bytes,
+        due_ns: Option<u64>,
+        stop: impl Future<Output = ()>,
+    ) -> Exchange {
         let outgoing = Outgoing {
             way: &self.0.way,
             url: self.0.base_url.api(dialect.path()),
@@ -190,7 +203,7 @@ impl Client {
             connections: &self.0.connections,
             redactor: &self.0.redactor,
         };
-        exchange::run(outgoing, clock, dialect, due_ns).await
+        exchange::run(outgoing, clock, dialect, due_ns, stop).await
     }
 
     /// Opens connections ahead, so that connecting is no part of what is measured: until `wanted`

@@ -37,6 +37,9 @@ const REFUSAL_LIMIT: Duration = Duration::from_secs(10);
 /// it the connection cannot be used again, and is closed.
 const TRAILER_LIMIT: Duration = Duration::from_millis(100);
 
+/// What is said of a request that we stopped.
+pub const STOPPED: &str = "stopped by the client before its end";
+
 /// Which source counted a request's output tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -95,16 +98,23 @@ pub(super) struct Outgoing<'a> {
     pub(super) redactor: &'a Redactor,
 }
 
-/// Sends the request and reads the answer to its end.
+/// Sends the request and reads the answer to its end, or until `stop` is done: what had come by then
+/// is kept.
 pub(super) async fn run(
     outgoing: Outgoing<'_>,
     clock: Clock,
     dialect: &dyn Dialect,
     due_ns: Option<u64>,
+    stop: impl Future<Output = ()>,
 ) -> Exchange {
     let mut reading = Reading::new(&outgoing, clock, dialect, due_ns);
     // The reqwest and timer states are large; a round holds thousands of these futures.
-    let fault = Box::pin(send_and_read(&outgoing, &mut reading)).await.err();
+    let work = Box::pin(send_and_read(&outgoing, &mut reading));
+    let fault = tokio::select! {
+        biased;
+        ended = work => ended.err(),
+        () = stop => Some(Fault::new(FailureKind::Cancelled, STOPPED)),
+    };
     reading.finish(fault)
 }
 

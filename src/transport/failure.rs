@@ -64,6 +64,14 @@ pub enum FailureKind {
     Unclassified,
 }
 
+impl FailureKind {
+    /// Whether this client's machine is at fault, and no server has a part in it.
+    #[must_use]
+    pub const fn is_clients(self) -> bool {
+        matches!(self, Self::ClientDescriptors | Self::ClientPorts)
+    }
+}
+
 /// One failure with its evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {

@@ -3,6 +3,7 @@
 
 mod exits;
 mod flags;
+mod machine;
 mod secrets;
 mod signals;
 mod texts;

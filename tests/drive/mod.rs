@@ -126,7 +126,8 @@ async fn a_warm_up_settles_and_shares_no_prompt_with_the_round() {
     let job = job(Load::Concurrency(8), 16);
     let limit = Duration::from_secs(20);
     let interrupt = Interrupt::new();
-    let warm = warm_up(&bench.wire, bench.clock, &job.plan, limit, &interrupt).await.unwrap();
+    let warm =
+        warm_up(&bench.wire, bench.clock, &job.plan, limit, &interrupt, &mut |_| {}).await.unwrap();
     assert!(warm.requests >= 48, "three windows of 16: {warm:?}");
     assert!(warm.e2el_s.unwrap() >= 0.08, "{warm:?}");
     let before: HashSet<String> = bench.server.seen.lock().unwrap().prompts.drain(..).collect();
@@ -140,7 +141,9 @@ async fn a_warm_up_ends_at_its_limit() {
     let bench = Bench::start(Script::default()).await;
     let plan = job(rate(5.0, None), 1).plan;
     let limit = Duration::from_millis(500);
-    let warm = warm_up(&bench.wire, bench.clock, &plan, limit, &Interrupt::new()).await.unwrap();
+    let interrupt = Interrupt::new();
+    let warm =
+        warm_up(&bench.wire, bench.clock, &plan, limit, &interrupt, &mut |_| {}).await.unwrap();
     // Three windows of at least four arrivals at five a second do not fit half a second.
     assert!(!warm.stable && warm.requests < 12 && warm.e2el_s.is_some(), "{warm:?}");
 }

@@ -18,8 +18,10 @@ pub(crate) struct Script {
     pub(crate) tokens: u32,
     /// Requests served at one time; the others queue in the order they came.
     pub(crate) lanes: usize,
-    /// Requests after this many are never answered.
+    /// Requests after this many are never answered to their end.
     pub(crate) hangs_after: usize,
+    /// Tokens that they get before that; with none not even a head.
+    pub(crate) tokens_before_hang: u32,
 }
 
 impl Default for Script {
@@ -31,6 +33,7 @@ impl Default for Script {
             tokens: 2,
             lanes: 10_000,
             hangs_after: usize::MAX,
+            tokens_before_hang: 0,
         }
     }
 }
@@ -162,13 +165,17 @@ async fn answer(
         stream.write_all(head.as_bytes()).await?;
         return stream.shutdown().await;
     }
-    if number > script.hangs_after {
+    let hangs = number > script.hangs_after;
+    if hangs && script.tokens_before_hang == 0 {
         return std::future::pending().await;
     }
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
                 transfer-encoding: chunked\r\n\r\n";
     stream.write_all(head.as_bytes()).await?;
     for token in 0..script.tokens {
+        if hangs && token == script.tokens_before_hang {
+            return std::future::pending().await;
+        }
         let wait = if token == 0 { script.first_token } else { script.between_tokens };
         tokio::time::sleep(wait).await;
         let last = token + 1 == script.tokens;

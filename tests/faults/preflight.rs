@@ -73,7 +73,7 @@ async fn what_the_user_gave_wrong_is_said_to_be_so() {
     assert!(long.to_string().contains("context holds 48"), "{}", long.render());
     let tls = checked(|s| s.target.url = s.target.url.replace("http", "https"), key()).await;
     let tls = tls.unwrap_err();
-    assert!(tls.hint().unwrap().contains("`http://`"), "{}", tls.render());
+    assert!(tls.hint().unwrap().contains("use `http://127.0.0.1:"), "{}", tls.render());
     for error in [wrong, model, long, tls] {
         assert_eq!(inferometer::compare::gate::exit_code(error.kind()), 3, "{}", error.render());
     }

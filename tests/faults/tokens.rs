@@ -5,7 +5,7 @@ use inferometer::record::{Outcome, Part, RequestRecord, Severity};
 use inferometer::sim::TruthRecord;
 use inferometer::transport::TokenSource;
 
-use super::{Job, OUTPUT, Ran};
+use super::{Job, OUTPUT, Ran, run_all};
 
 /// Each completed request beside the server's log of it: one at a time, so both are in one order.
 fn beside(ran: &Ran) -> Vec<(&RequestRecord, &TruthRecord)> {
@@ -136,4 +136,24 @@ fn reasoning_counts_for_ttft_and_ttfo_waits() {
             &ran.result.as_ref().unwrap().report.input().points[0].side(0).unwrap().summary;
         assert_eq!(summary.distributions[&Metric::Ttfo].count, 6);
     }
+}
+
+#[test]
+fn what_a_failed_request_had_received_is_kept_and_counts_in_no_latency() {
+    let kinds = ["reset-during", "truncate", "error-object", "error-string", "interrupted"];
+    let job = |kind: &&'static str| (*kind, Job::new(&format!("every=3,kind={kind}:5")));
+    run_all(kinds.iter().map(job).collect(), |kind, ran| {
+        let failed = ran.of_outcome(Outcome::Failed);
+        assert!(!failed.is_empty(), "{kind}");
+        for record in failed {
+            assert_eq!((record.events, record.output_tokens), (5, Some(5)), "{kind}: {record:?}");
+            let (first, last) = (record.first_token_ns.unwrap(), record.last_token_ns.unwrap());
+            assert!(first < last && last <= record.end_ns.unwrap(), "{kind}: {record:?}");
+            let worst = record.worst_gap_ns.unwrap();
+            assert!(worst * 4 >= last - first && worst <= last - first, "{kind}: {record:?}");
+        }
+        let gaps: u64 =
+            ran.of_outcome(Outcome::Completed).iter().map(|r| u64::from(r.events) - 1).sum();
+        assert_eq!(ran.data().icl.count(), gaps, "{kind}: gaps are those of the completed");
+    });
 }

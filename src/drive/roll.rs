@@ -1,50 +1,8 @@
-//! The window of a round: when it is open, and which requests are measured.
+//! The roll: which requests of a round are measured.
 
 use crate::plan::StopRule;
 use crate::record::request::Part;
 use crate::units::ns_to_s;
-
-/// The bounds of the measured time, nanoseconds on the run's clock; `u64::MAX` while unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
-    /// When it opened, or will.
-    pub open_ns: u64,
-    /// When it closed.
-    pub close_ns: u64,
-}
-
-impl Window {
-    /// A window whose bounds are not known yet: nothing lies inside.
-    #[must_use]
-    pub fn pending() -> Self {
-        Self { open_ns: u64::MAX, close_ns: u64::MAX }
-    }
-
-    /// Whether it has closed.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.close_ns != u64::MAX
-    }
-
-    /// Whether a moment lies inside: after the opening, and at the close or before, so that
-    /// neighbouring windows share none.
-    #[must_use]
-    pub fn contains(&self, at_ns: u64) -> bool {
-        self.open_ns < at_ns && at_ns <= self.close_ns
-    }
-
-    /// How long it was open, seconds; 0 where it never was.
-    #[must_use]
-    pub fn seconds(&self) -> f64 {
-        if self.is_closed() { ns_to_s(self.close_ns.saturating_sub(self.open_ns)) } else { 0.0 }
-    }
-
-    /// Nanoseconds of `[from_ns, to_ns]` that lie inside.
-    #[must_use]
-    pub fn overlap_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
-        to_ns.min(self.close_ns).saturating_sub(from_ns.max(self.open_ns))
-    }
-}
 
 /// Whether more requests may still be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,14 +128,5 @@ mod tests {
         assert_eq!(measured_arrivals(rule(3, 5.0, 100.0), due()), 10);
         assert_eq!(measured_arrivals(rule(30, 0.0, 2.0), due()), 4);
         assert_eq!(measured_arrivals(rule(30, 0.0, 0.0), due()), 1);
-    }
-
-    #[test]
-    fn overlap_is_cut_on_both_sides() {
-        let window = Window { open_ns: 10, close_ns: 20 };
-        assert_eq!(window.overlap_ns(0, 15), 5);
-        assert_eq!(window.overlap_ns(12, 40), 8);
-        assert_eq!(window.overlap_ns(30, 40), 0);
-        assert_eq!(Window::pending().overlap_ns(0, 5), 0);
     }
 }
