@@ -21,6 +21,7 @@ mod drive;
 mod faults;
 mod fidelity;
 mod import;
+mod import_starts;
 mod json_schema;
 mod kept;
 mod plan;

@@ -33,7 +33,7 @@ pub fn render(report: &Report, link: Option<&str>) -> String {
     let row = |(c, cell): &(&crate::compare::Comparison, &crate::compare::Cell)| {
         figures::change_row(input, c, cell, reach)
     };
-    let (told, rest): (Vec<_>, Vec<_>) = ranked.iter().map(row).partition(|r| r.rank <= 3);
+    let (told, rest): (Vec<_>, Vec<_>) = ranked.iter().map(row).partition(|r| r.told);
     let (first, more) = told.split_at(told.len().min(TOLD));
     changes(&mut text, first, None);
     changes(&mut text, more, Some("more that changed"));

@@ -216,7 +216,7 @@ fn number(value: Option<f64>, column: &Column, color: Color) -> String {
 fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) {
     let outcome = Outcome::of(input);
     let tone = match outcome {
-        Outcome::Regressed | Outcome::Failed => Tone::Bad,
+        Outcome::Regressed | Outcome::Missed | Outcome::Failed => Tone::Bad,
         Outcome::Improved => Tone::Good,
         Outcome::Invalid | Outcome::Inconclusive => Tone::Warn,
         Outcome::Measured | Outcome::Unchanged | Outcome::NoChangeFound => Tone::Bold,

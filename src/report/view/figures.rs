@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::{
-    COLUMNS, cell_note, change, change_interval, slug, value, value_interval, verdict_class,
-    verdict_label, verdict_mark, verdict_rank,
+    COLUMNS, cell_note, cell_rank, change, change_interval, slug, value, value_interval,
+    verdict_class, verdict_label, verdict_mark,
 };
 use crate::compare::{Cell, Comparison, Verdict};
 use crate::metric::{Measure, Metric, Statistic};
@@ -196,6 +196,8 @@ pub struct ChangeRow {
     pub mark: String,
     /// What to sort the verdict by.
     pub rank: u8,
+    /// Whether it is told before all others.
+    pub told: bool,
     /// The change drawn; none where there is none.
     pub bar: Option<Bar>,
     /// Why, where the numbers do not say.
@@ -254,10 +256,19 @@ pub fn change_row(
         verdict: verdict_label(cell.verdict).to_owned(),
         class: verdict_class(cell.verdict).to_owned(),
         mark: verdict_mark(cell.verdict).to_owned(),
-        rank: verdict_rank(cell.verdict),
+        rank: cell_rank(cell),
+        told: super::is_told(cell),
         bar,
         note: cell_note(cell).unwrap_or_default(),
     }
+}
+
+/// What neither side has was not measured (imported files hold no gaps, say): no change to show,
+/// unless it fails a gate.
+#[must_use]
+pub fn is_shown(comparison: &Comparison, cell: &Cell) -> bool {
+    let may_fail = cell.gated && comparison.advice.is_none();
+    may_fail || cell.base.is_some() || cell.new.is_some()
 }
 
 /// The cells of a load point (or of all) with their comparison, those that matter most first.
@@ -268,14 +279,10 @@ pub fn ranked_cells<'a>(
 ) -> Vec<(&'a Comparison, &'a Cell)> {
     let all = input.comparisons.iter().flat_map(|c| c.cells.iter().map(move |cell| (c, cell)));
     let here = all.filter(|(_, cell)| point.is_none_or(|id| cell.point == id));
-    // What neither side has was not measured (imported files hold no gaps, say): no change to show.
-    let here = here.filter(|(_, cell)| cell.gated || cell.base.is_some() || cell.new.is_some());
+    let here = here.filter(|(comparison, cell)| is_shown(comparison, cell));
     let mut all: Vec<(&Comparison, &Cell)> = here.collect();
     let size = |cell: &Cell| cell.change.map_or(0.0, f64::abs);
-    all.sort_by(|(_, a), (_, b)| {
-        let rank = verdict_rank(a.verdict).cmp(&verdict_rank(b.verdict));
-        rank.then(b.gated.cmp(&a.gated)).then(size(b).total_cmp(&size(a)))
-    });
+    all.sort_by(|(_, a), (_, b)| cell_rank(a).cmp(&cell_rank(b)).then(size(b).total_cmp(&size(a))));
     all
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::figures::{self, ChangeRow, Entry, FigureRow, FindingView, Head};
 use super::{Outcome, identity, mode_sentence, plural, verdict_label};
-use crate::compare::{Cell, Comparison, SuiteResult, Verdict};
+use crate::compare::{Cell, Comparison, SuiteResult, Verdict, gate};
 use crate::metric::Measure;
 use crate::plan::Phase;
 use crate::record::Severity;
@@ -170,26 +170,23 @@ pub fn headline(input: &ReportInput) -> String {
     if Outcome::of(input) == Outcome::Failed {
         return format!("all measured requests failed ({})", failures(input));
     }
+    if Outcome::of(input) == Outcome::Missed {
+        let mut missed = super::outcome::missed(input);
+        let first = missed.next().unwrap_or_default();
+        return match missed.count() {
+            0 => first.to_owned(),
+            more => format!("{first}, and {}", plural(more, "more limit")),
+        };
+    }
     if input.comparisons.is_empty() {
         return format!("{}; no baseline to compare with", plural(points, "load point"));
     }
-    let cells = || input.comparisons.iter().flat_map(|c| &c.cells).filter(|c| c.gated);
-    let count = |verdict: Verdict| cells().filter(|c| c.verdict == verdict).count();
-    let told = [
-        Verdict::Regressed,
-        Verdict::Invalid,
-        Verdict::Incomparable,
-        Verdict::Improved,
-        Verdict::Inconclusive,
-        Verdict::Saturated,
-        Verdict::WithinNoise,
-        Verdict::Unchanged,
-        Verdict::New,
-        Verdict::Removed,
-    ];
-    let parts = told.into_iter().map(|v| (count(v), v)).filter(|(n, _)| *n > 0);
+    let mut gated = figures::ranked_cells(input, None);
+    gated.retain(|(_, cell)| cell.gated);
+    let count = |verdict: Verdict| gated.iter().filter(|(_, c)| c.verdict == verdict).count();
+    let parts = super::READING_ORDER.into_iter().map(|v| (count(v), v)).filter(|(n, _)| *n > 0);
     let parts: Vec<String> = parts.map(|(n, v)| format!("{n} {}", verdict_label(v))).collect();
-    let total = cells().count();
+    let total = gated.len();
     if parts.is_empty() {
         return format!("nothing gated among {}", plural(points, "load point"));
     }
@@ -220,7 +217,7 @@ fn first_failure(input: &ReportInput) -> Option<String> {
 /// What changed, a line per load point: its worst number, and how many more changed with it.
 fn told(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Vec<BannerLine> {
     let mut lines: Vec<(&Comparison, &Cell, usize)> = Vec::new();
-    for (comparison, cell) in ranked.iter().filter(|(_, c)| c.gated && is_told(c.verdict)) {
+    for (comparison, cell) in ranked.iter().filter(|(_, c)| c.gated && super::is_told(c)) {
         let room = lines.len() < TOLD;
         let known = lines.iter_mut().find(|(c, first, _)| {
             first.point == cell.point
@@ -276,23 +273,12 @@ pub fn overall(input: &ReportInput) -> Vec<String> {
     all.filter(|(_, s)| s.change.is_some()).take(OVERALL_TOLD).map(|(c, s)| line(c, s)).collect()
 }
 
-fn is_told(verdict: Verdict) -> bool {
-    matches!(
-        verdict,
-        Verdict::Regressed | Verdict::Improved | Verdict::Invalid | Verdict::Incomparable
-    )
-}
-
 /// Whether the gate's reason is that of a number which is told with its verdict anyway.
-fn is_of_a_cell(comparison: &Comparison, reason: &str) -> bool {
-    let mut cells = comparison.cells.iter().filter(|c| is_told(c.verdict) && c.gated);
-    let of_cell = |c: &Cell| {
-        let cell = format!("{} at {} ", c.measure.label(), c.point);
-        reason.starts_with(&cell) && !reason.contains("implausibl")
-    };
-    let all =
-        |s: &SuiteResult| reason.starts_with(&format!("{} regressed over", s.measure.label()));
-    cells.any(of_cell) || comparison.suite.iter().any(all)
+fn is_told_anyway(comparison: &Comparison, reason: &str) -> bool {
+    let mut cells = comparison.cells.iter().filter(|c| super::is_told(c) && c.gated);
+    let plain = !gate::is_of_a_gain(reason);
+    (plain && cells.any(|c| gate::is_of_cell(reason, c)))
+        || comparison.suite.iter().any(|s| gate::is_of_suite(reason, s))
 }
 
 /// Whether to believe it: mode, restarts, advice, findings.
@@ -308,7 +294,7 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
         let blocks = plural(comparison.blocks as usize, "restart");
         let each = if comparison.blocks > 0 { format!("; {blocks} a side") } else { String::new() };
         lines.push(format!("{name}{}{each}", mode_sentence(comparison)));
-        let reasons = comparison.gate.reasons.iter().filter(|r| !is_of_a_cell(comparison, r));
+        let reasons = comparison.gate.reasons.iter().filter(|r| !is_told_anyway(comparison, r));
         let more = comparison.advice.iter().chain(reasons.take(3));
         for line in more {
             if !lines.contains(line) {
@@ -319,6 +305,7 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
     if input.comparisons.is_empty() {
         let starts = input.run().map_or(0, |r| r.starts.len());
         lines.push(format!("{} of the server", plural(starts, "start")));
+        lines.extend(input.gate.reasons.iter().take(3).cloned());
     }
     let (completed, failed) = super::requests(input);
     let all = units::count(completed + failed);
