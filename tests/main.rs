@@ -21,7 +21,7 @@ mod drive;
 mod faults;
 mod fidelity;
 mod import;
-mod import_starts;
+mod imported;
 mod json_schema;
 mod kept;
 mod plan;

@@ -108,9 +108,11 @@ fn within_starts(pair: Pair<'_>, measure: Measure) -> Option<(f64, f64)> {
     let variance = |point: &ContenderPoint| -> Option<f64> {
         let starts = point.starts.iter().map(|start| {
             let distribution = start.summary.distributions.get(&measure.metric)?;
+            // A tool may tell a spread and not of how many values.
+            let count = Some(distribution.count).filter(|count| *count > 0)?;
             let spread = distribution.std? / distribution.mean.filter(|mean| *mean > 0.0)?;
             #[allow(clippy::cast_precision_loss)]
-            let count = distribution.count.max(1) as f64;
+            let count = count as f64;
             Some((scale * spread).powi(2) / count)
         });
         let starts: Vec<f64> = starts.collect::<Option<_>>()?;

@@ -294,7 +294,17 @@ fn findings(comparison: &Comparison) -> Vec<Finding> {
         );
         note("looks", text)
     });
-    comparison.notes.iter().map(|text| note("judged", text.clone())).chain(looks).collect()
+    // A note that begins with a load point's id is that load point's.
+    let judged = |text: &String| {
+        let at = comparison.cells.iter().map(|c| &c.point).find_map(|point| {
+            Some((point, text.strip_prefix(point.as_str())?.strip_prefix(": ")?))
+        });
+        match at {
+            Some((point, rest)) => note("left_out", rest.to_owned()).at(point),
+            None => note("judged", text.clone()),
+        }
+    };
+    comparison.notes.iter().map(judged).chain(looks).collect()
 }
 
 fn side_input(faction: &Faction) -> SideInput {

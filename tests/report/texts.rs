@@ -4,7 +4,7 @@ use inferometer::compare::{Cell, Verdict, gate};
 use inferometer::metric::{Measure, Metric};
 use inferometer::report::chart::{self, Point, Series};
 use inferometer::report::terminal::Color;
-use inferometer::report::view::{figures, index};
+use inferometer::report::view::{banner, figures};
 use inferometer::report::{Report, ReportInput, csv, json, junit, markdown, terminal};
 use inferometer::scenario::Load;
 use inferometer::settings::JudgeSettings;
@@ -74,7 +74,7 @@ fn markdown_fits_a_comment() {
 #[test]
 fn the_banner_says_what_changed() {
     let input = fixture::two_sided(2);
-    let banner = index::banner(&input, &figures::ranked_cells(&input, None));
+    let banner = banner::banner(&input, &figures::ranked_cells(&input, None));
     insta::assert_snapshot!(serde_json::to_string_pretty(&banner).unwrap());
 }
 
@@ -192,6 +192,35 @@ fn what_changed_comes_first_and_what_is_only_observed_last() {
 }
 
 #[test]
+fn bars_reach_as_far_as_the_changes_even_where_nothing_is_decided() {
+    let mut input = every_verdict();
+    let cells = &mut input.comparisons[0].cells;
+    for (cell, change) in cells.iter_mut().zip([-0.30, 0.10, 0.02].into_iter().cycle()) {
+        cell.verdict = Verdict::Inconclusive;
+        cell.change = Some(change);
+        cell.interval = Some((change - 5.0, change + 80.0));
+    }
+    let reach = figures::bar_reach(cells.iter());
+    assert!((0.30..0.35).contains(&reach), "{reach}");
+    let places = |input: &ReportInput| -> Vec<(String, String)> {
+        let comparison = &input.comparisons[0];
+        let cells = comparison.cells.iter().take(3);
+        let rows = cells.map(|c| figures::change_row(input, comparison, c, reach).bar.unwrap());
+        rows.map(|bar| (bar.at, bar.beyond)).collect()
+    };
+    assert!(places(&input).iter().all(|(at, beyond)| beyond.is_empty() && at != "0.0"));
+    // What is decided sets the reach alone, so that it can be read beside what is not.
+    let cells = &mut input.comparisons[0].cells;
+    cells[1].verdict = Verdict::Regressed;
+    cells[1].interval = Some((0.05, 0.15));
+    assert!((0.15..0.17).contains(&figures::bar_reach(cells.iter())));
+    cells[1].verdict = Verdict::Inconclusive;
+    // What lies beyond the widest bar is an arrow.
+    input.comparisons[0].cells[0].change = Some(3.5);
+    assert_eq!(places(&input)[0], ("100.0".into(), "high".into()));
+}
+
+#[test]
 fn junit_tells_what_belongs_to_no_cell() {
     let mut input = fixture::two_sided(2);
     let comparison = &mut input.comparisons[0];
@@ -229,13 +258,13 @@ fn a_missed_limit_is_the_verdict() {
     let limit = "`ttft_p99<500ms` at chat/short/c64: 831 ms";
     input.gate.fail(gate::REGRESSION, limit.into());
     input.gate.fail(gate::REGRESSION, "`ttft_p99<500ms` at chat/short/c128: 900 ms".into());
-    let banner = index::banner(&input, &[]);
+    let banner = banner::banner(&input, &[]);
     assert_eq!((banner.class.as_str(), banner.label.as_str()), ("bad", "Limit missed"));
     assert_eq!(banner.sentence, format!("{limit}, and 1 more limit"));
     // A regression says more.
     let mut input = fixture::two_sided(2);
     input.gate.fail(gate::REGRESSION, limit.into());
-    assert_eq!(index::banner(&input, &[]).label, "Regressed");
+    assert_eq!(banner::banner(&input, &[]).label, "Regressed");
 }
 
 #[test]

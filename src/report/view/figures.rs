@@ -155,6 +155,8 @@ pub struct Bar {
     pub width: String,
     /// Where the estimate lies.
     pub at: String,
+    /// `low` or `high` where the estimate lies beyond that end; else empty.
+    pub beyond: String,
     /// Left end of the floor's band.
     pub floor_left: String,
     /// Its width.
@@ -207,15 +209,21 @@ pub struct ChangeRow {
 /// The widest change that bars show: beyond it they are cut.
 const BAR_LIMITS: (f64, f64) = (0.05, 0.50);
 
-/// How wide the bars of `cells` reach to either side: as far as what is decided; wider intervals of
-/// the rest are cut.
+/// How wide the bars of `cells` reach to either side: as far as the intervals of what is decided, or
+/// where nothing is, as far as the changes. What goes beyond is cut.
 #[must_use]
-pub fn bar_reach<'a>(cells: impl Iterator<Item = &'a Cell>) -> f64 {
-    let ends = cells.filter(|c| c.verdict != Verdict::Inconclusive).filter_map(|c| {
-        let (low, high) = c.interval.or(c.change.map(|x| (x, x)))?;
-        Some(low.abs().max(high.abs()))
-    });
-    let widest = ends.filter(|x| x.is_finite()).fold(0.0, f64::max);
+pub fn bar_reach<'a>(cells: impl Iterator<Item = &'a Cell> + Clone) -> f64 {
+    let decided = |c: &&Cell| {
+        use Verdict::{Improved, Regressed, Unchanged, WithinNoise};
+        matches!(c.verdict, Regressed | Improved | Unchanged | WithinNoise)
+    };
+    let end = |c: &Cell| c.interval.map_or(0.0, |(low, high)| low.abs().max(high.abs()));
+    let size = |c: &Cell| c.change.map_or(0.0, f64::abs);
+    let widest = |sizes: &mut dyn Iterator<Item = f64>| {
+        sizes.filter(|x| x.is_finite()).fold(0.0, f64::max) * 1.05
+    };
+    let of_decided = widest(&mut cells.clone().filter(decided).map(|c| end(c).max(size(c))));
+    let widest = if of_decided > 0.0 { of_decided } else { widest(&mut cells.map(size)) };
     widest.clamp(BAR_LIMITS.0, BAR_LIMITS.1)
 }
 
@@ -236,6 +244,11 @@ pub fn change_row(
             left: format!("{:.1}", share(low)),
             width: format!("{:.1}", share(high) - share(low)),
             at: format!("{:.1}", share(at)),
+            beyond: match at {
+                at if at < -reach => "low".to_owned(),
+                at if at > reach => "high".to_owned(),
+                _ => String::new(),
+            },
             floor_left: format!("{:.1}", share(-cell.floor)),
             floor_width: format!("{:.1}", share(cell.floor) - share(-cell.floor)),
         }
@@ -349,6 +362,7 @@ pub fn glossary() -> Vec<Entry> {
         ("rate-1 reference", "open loop at 1 request/s: what the multiples are relative to"),
         ("crossover", "the load at which the latency multiple overtakes the QPS multiple"),
         ("knee", "the load at which QPS / latency is highest"),
+        ("best value", "the loads at which QPS / latency is near its peak"),
         (
             "restart",
             "one launch of the server: what a verdict counts, since requests of one launch move together",
@@ -365,6 +379,10 @@ pub fn glossary() -> Vec<Entry> {
         ),
         ("incomparable", "other lengths, definitions, dataset or model"),
         ("gated", "a metric that can fail the run; others are observed"),
+        (
+            "floor",
+            "the smallest change of a metric that counts; the shaded part of a bar of changes",
+        ),
     ];
     metrics.chain(words.map(|(w, m)| entry(w, m))).collect()
 }

@@ -1,5 +1,6 @@
 //! View models: strings and numbers ready to print; templates and charts compute nothing.
 
+pub mod banner;
 pub mod compare;
 pub mod figures;
 pub mod group;
@@ -11,6 +12,7 @@ pub mod point;
 pub use outcome::Outcome;
 
 use super::ReportInput;
+use crate::compare::decision::Reason;
 use crate::compare::{Cell, Comparison, Mode, Verdict};
 use crate::metric::{Better, Measure, Metric};
 use crate::record::Severity;
@@ -184,7 +186,8 @@ pub fn change_sentence(cell: &Cell) -> String {
         }
         None => verdict_label(cell.verdict).to_owned(),
     };
-    let reason = cell.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
+    let reason = cell.reason.as_ref().and(cell_note(cell));
+    let reason = reason.map(|r| format!(": {r}")).unwrap_or_default();
     // No line break within a number and its unit.
     let bound = format!("{} ({values})", change.trim_end()).replace(' ', "\u{a0}");
     let bound = bound.replace("]\u{a0}(", "] (");
@@ -217,7 +220,9 @@ pub fn cell_sentence(cell: &Cell) -> String {
 #[must_use]
 pub fn cell_note(cell: &Cell) -> Option<String> {
     if let Some(reason) = &cell.reason {
-        return Some(reason.clone());
+        // What is true of the whole comparison is told once, with it.
+        let of_all = *reason == Reason::AdviceOnly.text();
+        return (!of_all).then(|| reason.clone());
     }
     if cell.verdict != Verdict::Inconclusive {
         return None;

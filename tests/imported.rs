@@ -1,4 +1,4 @@
-//! Imported results of several starts of a server: what the user says of them, and what it is worth.
+//! Imported results as sides of a comparison: starts that the user tells apart, and what files lack.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -146,4 +146,34 @@ fn a_number_that_one_import_lacks_is_inconclusive_and_says_so() {
         let page = fs::read_to_string(folder.join("report/index.html")).unwrap();
         assert!(page.contains(why) && !page.contains("invalid</span>"), "said on the page");
     }
+}
+
+#[test]
+fn what_the_files_do_not_hold_is_neither_drawn_nor_guessed() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    for name in ["A", "B", "C"] {
+        let file = format!("tests/results/h200-vllm/{name}1-512x128-c64.json");
+        text(&inferometer(folder, &["import", &file, "--as", name]));
+    }
+    let terminal = text(&inferometer(folder, &["compare", "A", "B", "C"]));
+    assert_eq!(terminal.matches("cannot tell a change from a restart").count(), 1, "{terminal}");
+    let json = fs::read_to_string(folder.join("report/report.json")).unwrap();
+    let document: Value = serde_json::from_str(&json).unwrap();
+    // How many gaps there were is not in the file, so how sure their median is cannot be said.
+    assert_eq!(cell(&document, "C", "itl_p50")["interval"], Value::Null);
+    assert_ne!(cell(&document, "C", "ttft_p50")["interval"], Value::Null);
+    let page = fs::read_to_string(folder.join("report/import/512x128-c64.html")).unwrap();
+    // Sends and first tokens are known, ends are not.
+    assert!(page.contains("TTFT per request"));
+    for guessed in ["In flight", "Requests per second", "Slowest requests", "– got"] {
+        assert!(!page.contains(guessed), "{guessed}");
+    }
+    // Two comparisons in one table: each row says of which it is.
+    for side in ["B", "C"] {
+        assert!(page.contains(&format!("TTFT p50</span> <span class=\"muted\">{side}</span>")));
+    }
+    let index = fs::read_to_string(folder.join("report/index.html")).unwrap();
+    assert!(index.contains("<title>B, C against A · inferometer</title>"));
+    assert!(index.contains("no verdict; what differs most:") && index.contains("of 3 sides, none"));
 }
