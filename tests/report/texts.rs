@@ -221,6 +221,21 @@ fn bars_reach_as_far_as_the_changes_even_where_nothing_is_decided() {
 }
 
 #[test]
+fn what_says_nothing_is_told_once_for_each_reason() {
+    let mut input = fixture::two_sided(2);
+    let gated = input.comparisons[0].cells.iter_mut().filter(|c| c.gated);
+    for (index, cell) in gated.enumerate() {
+        cell.verdict = Verdict::Invalid;
+        cell.reason = Some(["6 completed requests", "sent late"][usize::from(index == 0)].into());
+    }
+    let lines = banner::banner(&input, &figures::ranked_cells(&input, None)).changed;
+    let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+    let many = "59 numbers invalid, here and at 9 more load points: 6 completed requests";
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(texts.contains(&many) && texts.contains(&"1 number invalid: sent late"), "{texts:?}");
+}
+
+#[test]
 fn junit_tells_what_belongs_to_no_cell() {
     let mut input = fixture::two_sided(2);
     let comparison = &mut input.comparisons[0];

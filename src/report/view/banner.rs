@@ -133,37 +133,77 @@ fn first_failure(input: &ReportInput) -> Option<String> {
     Some(super::shorten(&message, MESSAGE_LIMIT))
 }
 
-/// What changed, a line per load point: its worst number, and how many more changed with it.
+/// What changed, a line per load point: its worst number, and how many more changed with it. Then
+/// what says nothing, a line per reason.
 fn told(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Vec<BannerLine> {
-    let mut lines: Vec<(&Comparison, &Cell, usize)> = Vec::new();
+    let mut changed: Vec<(&Comparison, &Cell, usize)> = Vec::new();
+    let mut silent: Vec<Silent<'_>> = Vec::new();
     for (comparison, cell) in ranked.iter().filter(|(_, c)| c.gated && super::is_told(c)) {
-        let room = lines.len() < TOLD;
-        let known = lines.iter_mut().find(|(c, first, _)| {
+        if matches!(cell.verdict, Verdict::Invalid | Verdict::Incomparable) {
+            Silent::count(&mut silent, comparison, cell);
+            continue;
+        }
+        let known = changed.iter_mut().find(|(c, first, _)| {
             first.point == cell.point
                 && super::verdict_class(first.verdict) == super::verdict_class(cell.verdict)
                 && c.new_label == comparison.new_label
         });
         match known {
             Some((_, _, more)) => *more += 1,
-            None if room => lines.push((comparison, cell, 0)),
-            None => {}
+            None => changed.push((comparison, cell, 0)),
         }
     }
     let line = |(comparison, cell, more): (&Comparison, &Cell, usize)| {
-        let text = match (cell.verdict, &cell.reason) {
-            // A number that says nothing is not a change: how many there are, and why.
-            (Verdict::Invalid | Verdict::Incomparable, Some(reason)) => {
-                let numbers = plural(more + 1, "number");
-                format!("{numbers} {}: {reason}", verdict_label(cell.verdict))
-            }
-            _ => match more {
-                0 => super::change_sentence(cell),
-                n => format!("{}, and {}", super::change_sentence(cell), plural(n, "other number")),
-            },
+        let text = match more {
+            0 => super::change_sentence(cell),
+            n => format!("{}, and {}", super::change_sentence(cell), plural(n, "other number")),
         };
         banner_line(input, comparison, cell, &text)
     };
-    lines.into_iter().map(line).collect()
+    let changed = changed.into_iter().take(TOLD).map(line);
+    let silent = silent.into_iter().map(|s| s.line(input));
+    changed.chain(silent).take(TOLD).collect()
+}
+
+/// Gated numbers that say nothing, all for the same reason.
+struct Silent<'a> {
+    comparison: &'a Comparison,
+    first: &'a Cell,
+    numbers: usize,
+    points: Vec<&'a str>,
+}
+
+impl<'a> Silent<'a> {
+    fn count(all: &mut Vec<Self>, comparison: &'a Comparison, cell: &'a Cell) {
+        let alike = |known: &&mut Self| {
+            known.first.verdict == cell.verdict
+                && known.first.reason == cell.reason
+                && known.comparison.new_label == comparison.new_label
+        };
+        match all.iter_mut().find(alike) {
+            Some(known) => {
+                known.numbers += 1;
+                if !known.points.contains(&cell.point.as_str()) {
+                    known.points.push(&cell.point);
+                }
+            }
+            None => {
+                all.push(Self { comparison, first: cell, numbers: 1, points: vec![&cell.point] })
+            }
+        }
+    }
+
+    fn line(self, input: &ReportInput) -> BannerLine {
+        let verdict = verdict_label(self.first.verdict);
+        let numbers = plural(self.numbers, "number");
+        let reason = self.first.reason.as_deref().unwrap_or("no reason known");
+        let more = match self.points.len() {
+            0 | 1 => String::new(),
+            n => format!(", here and at {}", plural(n - 1, "more load point")),
+        };
+        let text = format!("{numbers} {verdict}{more}: {reason}");
+        banner_line(input, self.comparison, self.first, &text)
+    }
 }
 
 fn banner_line(
