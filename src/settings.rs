@@ -158,6 +158,8 @@ impl Default for Timeouts {
 pub struct Settings {
     /// The server to measure.
     pub target: Target,
+    /// Whether no server was named, so that the embedded simulator stands in.
+    pub no_server_given: bool,
     /// The other side (its base), measured in interleaved blocks or rounds.
     pub against: Option<Target>,
     /// The model's name; none: the first of `/v1/models`.
@@ -287,6 +289,7 @@ impl Settings {
     pub fn for_url(url: impl Into<String>) -> Self {
         Self {
             target: Target { url: url.into(), launch: Launch::External },
+            no_server_given: false,
             against: None,
             model: None,
             api: ApiChoice::Auto,

@@ -13,10 +13,17 @@
     heads.forEach((head, index) => {
       const kind = head.dataset.sort;
       if (!kind) return;
-      const button = document.createElement("button");
-      button.type = "button";
+      // No button element: browsers leave those out where a head is printed again on the next page.
+      const button = document.createElement("span");
+      button.setAttribute("role", "button");
+      button.tabIndex = 0;
       button.append(...head.childNodes);
       head.append(button);
+      button.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        button.click();
+      });
       button.addEventListener("click", () => {
         const down = head.getAttribute("aria-sort") === "ascending";
         heads.forEach((other) => other.removeAttribute("aria-sort"));
@@ -33,7 +40,7 @@
   }
   for (const section of document.querySelectorAll("[data-filterable]")) {
     const bar = section.querySelector(".filters");
-    const rows = [...section.querySelectorAll("tbody tr")];
+    const rows = [...section.querySelectorAll("tbody tr[data-text]")];
     if (!bar || rows.length < 2) continue;
     bar.hidden = false;
     const apply = () => {

@@ -143,7 +143,7 @@ fn lengths_and_load_name_the_load_point() {
 }
 
 /// A file as `vllm bench serve` writes it without `--save-detailed`.
-fn bare(file: &str) -> Value {
+pub(crate) fn bare(file: &str) -> Value {
     let mut document = value(file);
     document.as_object_mut().unwrap().retain(|_, value| !value.is_array());
     document
@@ -326,7 +326,7 @@ fn what_is_wrong_is_named() {
     assert!(read(&two).unwrap_err().to_string().contains("differ in their model"));
 }
 
-fn inferometer(folder: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn inferometer(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_inferometer"))
         .args(arguments)
         .env("INFEROMETER_OUTPUT_DIR", folder)
@@ -335,7 +335,7 @@ fn inferometer(folder: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout.clone()).unwrap()
 }

@@ -21,6 +21,7 @@ mod drive;
 mod faults;
 mod fidelity;
 mod import;
+mod imported;
 mod json_schema;
 mod kept;
 mod plan;

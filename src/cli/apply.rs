@@ -310,6 +310,7 @@ impl RunArgs {
         } else {
             let preset = self.server.simulate.as_deref().unwrap_or(DEFAULT_PRESET);
             let mut settings = Settings::for_simulator(preset);
+            settings.no_server_given = self.server.simulate.is_none();
             self.server.slow_down(&mut settings)?;
             settings
         };

@@ -15,7 +15,7 @@ use crate::record::stored::Health;
 use crate::report::terminal;
 use crate::scenario::Load;
 use crate::settings::Settings;
-use crate::store::{Store, files};
+use crate::store::{Baseline, Store, files};
 use crate::summary::{self, RoundInput, health};
 
 /// Result files of `vllm bench serve`.
@@ -27,6 +27,9 @@ pub(super) struct ImportCommand {
     /// Name of the baseline that then points at the run
     #[arg(long = "as", value_name = "NAME")]
     name: String,
+    /// These files are of a further start of the same server: add them to the baseline
+    #[arg(long)]
+    append: bool,
     /// A fact that the files do not hold: `max_num_batched_tokens=2048`; repeatable
     #[arg(long, value_name = "K=V")]
     metadata: Vec<String>,
@@ -54,8 +57,10 @@ impl ImportCommand {
             command_line: command_line(),
             at,
         };
-        let run = into_store(&store, &order)?;
-        terminal::print(&told(&self.name, &run))?;
+        let place = if self.append { Place::FurtherStart } else { Place::Alone };
+        let run = into_store(&store, &order, place)?;
+        let baseline = store.baselines().load(&self.name)?;
+        terminal::print(&told(&baseline, &run))?;
         Ok(gate::FINE)
     }
 }
@@ -87,18 +92,37 @@ pub(super) fn sides(store: &Store, names: &[String]) -> Result<Vec<String>> {
             command_line: command_line(),
             at: Clock::start().wall_origin(),
         };
-        into_store(store, &order)?;
+        into_store(store, &order, Place::Alone)?;
         sides.push(side);
     }
     Ok(sides)
 }
 
+/// What a run is to its baseline.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// All that the name stands for.
+    Alone,
+    /// One more start beside those that the name stands for.
+    FurtherStart,
+}
+
 /// Reads the files, writes the run, and points the baseline at it.
-fn into_store(store: &Store, order: &Order<'_>) -> Result<StoredRun> {
+fn into_store(store: &Store, order: &Order<'_>, place: Place) -> Result<StoredRun> {
     let mut imported = import::read(order)?;
     find_waves(&mut imported);
+    let baselines = store.baselines();
+    if place == Place::FurtherStart {
+        let known = baselines.find(order.name)?.map(|baseline| baseline.runs).unwrap_or_default();
+        let before: Vec<StoredRun> =
+            known.iter().map(|id| store.load_run(id)).collect::<Result<_>>()?;
+        import::as_further_start(&mut imported, order.name, &before)?;
+    }
     let run = keep(store, &imported)?;
-    store.baselines().save(order.name, &run.id, order.at)?;
+    match place {
+        Place::Alone => baselines.save(order.name, &run.id, order.at)?,
+        Place::FurtherStart => baselines.append(order.name, &run.id, order.at)?,
+    };
     Ok(run)
 }
 
@@ -157,7 +181,7 @@ fn find_waves(imported: &mut Imported) {
     imported.run.findings.extend(waves);
 }
 
-fn told(name: &str, run: &StoredRun) -> String {
+fn told(baseline: &Baseline, run: &StoredRun) -> String {
     let mut text = String::new();
     for point in &run.points {
         let rounds = run.rounds.iter().filter(|round| round.point == point.id).count();
@@ -169,6 +193,13 @@ fn told(name: &str, run: &StoredRun) -> String {
         let severity = format!("{:?}", finding.severity).to_lowercase();
         text.push_str(&format!("{severity}: {at}{}\n", finding.text));
     }
-    text.push_str(&format!("baseline {name} now points at run {}\n", run.id));
+    let name = &baseline.name;
+    match baseline.runs.len() {
+        0 | 1 => text.push_str(&format!("baseline {name} now points at run {}\n", run.id)),
+        starts => text.push_str(&format!(
+            "baseline {name} now holds {starts} starts, the last of them run {}\n",
+            run.id
+        )),
+    }
     text
 }

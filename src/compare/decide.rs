@@ -202,6 +202,10 @@ impl<'a> Judge<'a> {
                 let undecided = verdict == Verdict::Inconclusive;
                 (verdict, undecided.then_some(Reason::Undecided), Some(test))
             }
+            // Where nothing is judged, a number that was not kept is no fault of client or load.
+            Err(Reason::NoValues) if self.options.error_term == ErrorTerm::Advice => {
+                (Verdict::Inconclusive, Some(Reason::NoValues), None)
+            }
             Err(reason @ (Reason::NoValues | Reason::NoVariation)) => {
                 (Verdict::Invalid, Some(reason), None)
             }

@@ -1,6 +1,6 @@
 //! The gate: exit codes, and what decides them. The codes stand here and in the README alone.
 
-use super::{Comparison, GateResult, Verdict};
+use super::{Cell, Comparison, GateResult, SuiteResult, Verdict};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metric::{Better, Measure, Metric};
 use crate::settings::JudgeSettings;
@@ -39,14 +39,11 @@ pub fn gate(comparison: &Comparison, settings: &JudgeSettings) -> GateResult {
     }
     for suite in comparison.suite.iter().filter(|s| s.verdict == Verdict::Regressed) {
         let change = suite.change.map(units::change).unwrap_or_default();
-        result.fail(
-            REGRESSION,
-            format!("{} regressed over all load points: {change}", suite.measure.label()),
-        );
+        result.fail(REGRESSION, format!("{}: {change}", suite_words(suite)));
     }
     let gated = || comparison.cells.iter().filter(|cell| cell.gated);
     for cell in gated() {
-        let name = format!("{} at {}", cell.measure.label(), cell.point);
+        let name = cell_words(cell);
         let change = cell.change.map(units::change).unwrap_or_default();
         let reason = cell.reason.as_deref().unwrap_or("no reason known");
         match cell.verdict {
@@ -62,7 +59,9 @@ pub fn gate(comparison: &Comparison, settings: &JudgeSettings) -> GateResult {
             _ if !settings.accept_gain && is_implausible(cell.measure, cell.change) => {
                 result.fail(
                     INVALID,
-                    format!("{name} is implausibly good ({change}): check what was measured, or pass `--accept-gain`"),
+                    format!(
+                        "{name} {GAIN} ({change}): check what was measured, or pass `--accept-gain`"
+                    ),
                 );
             }
             _ => {}
@@ -72,6 +71,43 @@ pub fn gate(comparison: &Comparison, settings: &JudgeSettings) -> GateResult {
         result.fail(INVALID, "nothing was measured on both sides".to_owned());
     }
     result
+}
+
+/// How the reason of a gain that is too good begins, after its cell.
+const GAIN: &str = "is implausibly good";
+
+/// How the reasons of a cell begin.
+fn cell_words(cell: &Cell) -> String {
+    format!("{} at {}", cell.measure.label(), cell.point)
+}
+
+/// How the reason of all load points together begins.
+fn suite_words(suite: &SuiteResult) -> String {
+    format!("{} regressed over all load points", suite.measure.label())
+}
+
+/// Whether a reason is one of this cell's.
+#[must_use]
+pub fn is_of_cell(reason: &str, cell: &Cell) -> bool {
+    reason.strip_prefix(&cell_words(cell)).is_some_and(|rest| rest.starts_with(' '))
+}
+
+/// Whether a reason is that of all load points together.
+#[must_use]
+pub fn is_of_suite(reason: &str, suite: &SuiteResult) -> bool {
+    reason.strip_prefix(&suite_words(suite)).is_some_and(|rest| rest.starts_with(':'))
+}
+
+/// Whether a reason speaks of a gain that is too good to be believed.
+#[must_use]
+pub fn is_of_a_gain(reason: &str) -> bool {
+    reason.contains(GAIN)
+}
+
+/// Whether a reason is that of a required limit: these begin with the limit as written.
+#[must_use]
+pub fn is_of_a_limit(reason: &str) -> bool {
+    reason.starts_with('`')
 }
 
 /// A latency halved or a throughput doubled is more often a broken benchmark than a better server.
@@ -87,12 +123,22 @@ fn is_implausible(measure: Measure, change: Option<f64>) -> bool {
 impl GateResult {
     /// Adds a cause. 1 comes before 4: a regression is not hidden by an invalid cell.
     pub fn fail(&mut self, code: u8, reason: String) {
+        if self.reasons.contains(&reason) {
+            return;
+        }
         let outranks = self.exit_code == FINE || (code == REGRESSION && self.exit_code == INVALID);
         if outranks {
             self.exit_code = code;
             self.reasons.insert(0, reason);
         } else {
             self.reasons.push(reason);
+        }
+    }
+
+    /// Adds what another side's comparison says, under its name.
+    pub fn join(&mut self, name: &str, other: &Self) {
+        for reason in &other.reasons {
+            self.fail(other.exit_code, format!("{name}: {reason}"));
         }
     }
 }
@@ -183,5 +229,19 @@ mod tests {
         gate.fail(INVALID, "invalid".into());
         gate.fail(REGRESSION, "regressed".into());
         assert_eq!((gate.exit_code, gate.reasons[0].as_str()), (REGRESSION, "regressed"));
+        gate.fail(INVALID, "invalid".into());
+        assert_eq!(gate.reasons.len(), 2, "a cause is told once");
+    }
+
+    #[test]
+    fn a_regression_of_a_third_side_fails_too() {
+        let mut gate = GateResult::default();
+        let mut third = GateResult::default();
+        third.fail(INVALID, "invalid".into());
+        gate.join("B", &third);
+        assert_eq!(gate.exit_code, INVALID);
+        third.fail(REGRESSION, "regressed".into());
+        gate.join("C", &third);
+        assert_eq!((gate.exit_code, gate.reasons[0].as_str()), (REGRESSION, "C: regressed"));
     }
 }

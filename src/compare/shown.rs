@@ -3,7 +3,7 @@
 use super::cell::{Cell as CellInput, Role};
 use super::contender::{Contender, ContenderPoint};
 use super::decide::Options;
-use super::decision::{self, CellResult, Flag};
+use super::decision::{self, CellResult, Flag, Reason};
 use super::failures::{FailureFlag, FailureResult};
 use super::mode::LEAST_STARTS;
 use super::{Cell, SuiteResult, Verdict};
@@ -36,7 +36,14 @@ pub(super) fn cell(
     let (verdict, reason) = match (barrier, result) {
         (Some((verdict, reason)), _) => (*verdict, Some(reason.clone())),
         (None, Some(result)) => {
-            let text = result.reason.map(decision::Reason::text);
+            let text = match (result.reason, base, new) {
+                (Some(Reason::NoValues), Some(_), None) => {
+                    Some("the new side has no values".into())
+                }
+                (Some(Reason::NoValues), None, Some(_)) => Some("the base has no values".into()),
+                (Some(Reason::NoValues), None, None) => Some("neither side has values".into()),
+                (reason, ..) => reason.map(Reason::text),
+            };
             (result.verdict, text.filter(|text| !text.is_empty()))
         }
         (None, None) => (Verdict::Inconclusive, None),
@@ -59,7 +66,7 @@ pub(super) fn cell(
         pairs: input.base.iter().copied().zip(input.new.iter().copied()).collect(),
         reason,
     };
-    if verdict == Verdict::Inconclusive && test.is_none() {
+    if verdict == Verdict::Inconclusive && test.is_none() && base.is_some() && new.is_some() {
         plan_ahead(&mut cell, options);
     }
     cell
@@ -101,9 +108,11 @@ fn within_starts(pair: Pair<'_>, measure: Measure) -> Option<(f64, f64)> {
     let variance = |point: &ContenderPoint| -> Option<f64> {
         let starts = point.starts.iter().map(|start| {
             let distribution = start.summary.distributions.get(&measure.metric)?;
+            // A tool may tell a spread and not of how many values.
+            let count = Some(distribution.count).filter(|count| *count > 0)?;
             let spread = distribution.std? / distribution.mean.filter(|mean| *mean > 0.0)?;
             #[allow(clippy::cast_precision_loss)]
-            let count = distribution.count.max(1) as f64;
+            let count = count as f64;
             Some((scale * spread).powi(2) / count)
         });
         let starts: Vec<f64> = starts.collect::<Option<_>>()?;

@@ -29,7 +29,10 @@ pub(super) fn announce(
     reporter: &mut dyn Reporter,
 ) -> Result<()> {
     if let Launch::Simulator { preset, slowdown } = &settings.target.launch {
-        let text = format!("no server given: running the embedded simulator (preset {preset})");
+        let text = match settings.no_server_given {
+            true => format!("no server given: running the embedded simulator (preset {preset})"),
+            false => format!("running the embedded simulator, as asked (preset {preset})"),
+        };
         reporter.event(&Event::Note { text: &text })?;
         #[allow(clippy::float_cmp)] // exactly the default, or not
         if *slowdown != 1.0 {

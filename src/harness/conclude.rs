@@ -16,7 +16,7 @@ use crate::compare::{Comparison, GateResult};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metric::Measure;
 use crate::plan::{Phase, Side};
-use crate::record::stored::StoredPoint;
+use crate::record::stored::{DEFINITIONS, StoredPoint};
 use crate::record::{Finding, Severity, StoredRun};
 use crate::report::{
     PointInput, PointSide, Report, ReportInput, SideInput, StartSummary, csv, html, json, junit,
@@ -235,11 +235,15 @@ fn conclude(
     if let Some(first) = comparisons.first_mut() {
         first.gate = gate.clone();
     }
+    for other in comparisons.iter().skip(1) {
+        gate.join(&other.new_label, &other.gate);
+    }
     let input = ReportInput {
         sides: factions.iter().map(side_input).collect(),
         points: gathered.points,
         findings: comparisons.iter().flat_map(findings).collect(),
         comparisons,
+        gate: gate.clone(),
         knees: knees(&gathered.curves),
     };
     let report = Report::new(input);
@@ -292,7 +296,17 @@ fn findings(comparison: &Comparison) -> Vec<Finding> {
         );
         note("looks", text)
     });
-    comparison.notes.iter().map(|text| note("judged", text.clone())).chain(looks).collect()
+    // A note that begins with a load point's id is that load point's.
+    let judged = |text: &String| {
+        let at = comparison.cells.iter().map(|c| &c.point).find_map(|point| {
+            Some((point, text.strip_prefix(point.as_str())?.strip_prefix(": ")?))
+        });
+        match at {
+            Some((point, rest)) => note("left_out", rest.to_owned()).at(point),
+            None => note("judged", text.clone()),
+        }
+    };
+    comparison.notes.iter().map(judged).chain(looks).collect()
 }
 
 fn side_input(faction: &Faction) -> SideInput {
@@ -348,8 +362,13 @@ fn decide_by(new: Option<&Faction>) -> String {
         Some(format!(", about {} and the restarts", units::duration(pairs_s)))
     });
     let took = took.unwrap_or_default();
+    let imported = run.is_some_and(|run| run.definitions != DEFINITIONS);
+    let gather = match imported {
+        true => "import the files of 5 restarts, each with `--append`",
+        false => "gather 5 restarts with `--append-baseline NAME`",
+    };
     format!(
-        "`inferometer run --server-cmd … --against-cmd … --starts {PROPOSED_PAIRS}` ({PROPOSED_PAIRS} pairs of restarts{took}), or gather 5 restarts with `--append-baseline NAME`"
+        "`inferometer run --server-cmd … --against-cmd … --starts {PROPOSED_PAIRS}` ({PROPOSED_PAIRS} pairs of restarts{took}), or {gather}"
     )
 }
 

@@ -163,10 +163,11 @@ fn lengths(data: &[RoundData]) -> Lengths {
 }
 
 fn slowest<'a>(records: impl Iterator<Item = &'a RequestRecord>) -> Vec<RequestRecord> {
-    let mut completed: Vec<_> = records.filter(|r| r.is_sample()).collect();
-    let e2el = |r: &crate::record::RequestRecord| r.e2el_ms().unwrap_or(0.0);
-    completed.sort_by(|a, b| e2el(b).total_cmp(&e2el(a)));
-    completed.into_iter().take(MOST_SHOWN).cloned().collect()
+    // Without its end nobody knows how slow a request was.
+    let timed = records.filter(|r| r.is_sample()).filter_map(|r| Some((r.e2el_ms()?, r)));
+    let mut timed: Vec<_> = timed.collect();
+    timed.sort_by(|a, b| b.0.total_cmp(&a.0));
+    timed.into_iter().take(MOST_SHOWN).map(|(_, record)| record.clone()).collect()
 }
 
 fn series(round: &StoredRound, data: &RoundData) -> BTreeMap<String, Vec<(f64, f64)>> {
@@ -222,7 +223,7 @@ pub(super) fn joined(
     }
     if several {
         first.side.pooled = pool()?;
-        first.slowest.truncate(MOST_SHOWN);
+        first.slowest = slowest(first.slowest.iter());
         first.failed.truncate(MOST_SHOWN);
     }
     Ok(Some(first))

@@ -10,9 +10,12 @@
 mod details;
 mod failure;
 mod fields;
+mod further;
 mod lengths;
 mod run;
 mod vllm;
+
+pub use further::as_further_start;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

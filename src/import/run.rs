@@ -27,6 +27,9 @@ const DEFINITIONS: &str = "vllm-client-1";
 /// Above this share of failures latencies are of survivors (STATISTICS, D.8).
 const OVERLOADED_SHARE: f64 = 0.05;
 
+/// The finding that all is one start.
+pub(super) const NO_STARTS: &str = "no_starts";
+
 /// One result on its way: with its load point.
 struct Placed {
     point: LoadPoint,
@@ -216,11 +219,11 @@ fn run_findings(placed: &[Placed]) -> Vec<Finding> {
     let note = |code: &str, text: String| Finding::new(code, Severity::Note, text);
     let mut findings = vec![
         Finding::new(
-            "no_starts",
+            NO_STARTS,
             Severity::Warning,
-            "the files do not say when the server was restarted: all is taken as one start, which carries no verdict",
+            "the files do not say when the server was restarted: those of one import are taken as one start, and one start carries no verdict",
         )
-        .with_mend("`inferometer run --server-cmd … --against-cmd …` restarts both sides"),
+        .with_mend("import the files of each further start with `--append`; or `inferometer run --server-cmd … --against-cmd …` restarts both sides"),
         note(
             "imported",
             format!("measured by `{TOOL}`, by its definitions: TTFT ends at the first chunk of any kind and counts from the send, throughput counts ramp and drain"),

@@ -28,6 +28,8 @@ pub struct Document {
     pub sides: Vec<SideDocument>,
     /// What the comparison says; none without one.
     pub verdict: Option<VerdictDocument>,
+    /// What the gate says of all of it.
+    pub gate: GateResult,
     /// What limits trust, the gravest first.
     pub findings: Vec<Finding>,
     /// The figures.
@@ -168,6 +170,7 @@ impl Document {
                 outcome: super::view::Outcome::of(input),
                 comparisons: input.comparisons.iter().map(comparison_document).collect(),
             }),
+            gate: input.gate.clone(),
             findings: input.all_findings().into_iter().cloned().collect(),
             groups: input.groups().into_iter().map(|g| group_document(input, g)).collect(),
             multiples: input.knees.iter().map(|k| multiples_document(input, k)).collect(),

@@ -60,6 +60,12 @@ struct Shell<'a> {
 
 fn title(input: &ReportInput) -> String {
     let run = input.run();
+    if let [base, others @ ..] = input.sides.as_slice()
+        && !others.is_empty()
+    {
+        let names: Vec<String> = others.iter().map(|side| view::shorten(&side.name, 40)).collect();
+        return format!("{} against {}", names.join(", "), view::shorten(&base.name, 40));
+    }
     let name = run.and_then(|r| r.name.clone()).or_else(|| run.map(|r| r.id.clone()));
     name.unwrap_or_else(|| "report".into())
 }
@@ -67,6 +73,7 @@ fn title(input: &ReportInput) -> String {
 fn templates() -> Result<Tera> {
     let mut tera = Tera::new();
     tera.register_filter("code", |text: &str, _: tera::Kwargs, _: &tera::State| code(text));
+    tera.register_filter("id", |text: &str, _: tera::Kwargs, _: &tera::State| id(text));
     tera.register_filter("flags", |text: &str, _: tera::Kwargs, _: &tera::State| {
         flags(&escape(text))
     });
@@ -107,6 +114,11 @@ fn code(text: &str) -> String {
     html
 }
 
+/// An id in escaped text: lines may break after its slashes, and nowhere else unless they must.
+fn id(text: &str) -> String {
+    text.split('/').map(escape).collect::<Vec<_>>().join("/<wbr>")
+}
+
 /// Keeps flags whole in escaped text: browsers break lines after any hyphen.
 fn flags(escaped: &str) -> String {
     let word = |word: &str| match word.starts_with('-') && word.len() > 1 {
@@ -145,7 +157,12 @@ mod erased {
 
 #[cfg(test)]
 mod tests {
-    use super::code;
+    use super::{code, id};
+
+    #[test]
+    fn ids_break_at_slashes_and_are_safe() {
+        assert_eq!(id("chat/<b>/c16"), "chat/<wbr>&lt;b&gt;/<wbr>c16");
+    }
 
     #[test]
     fn code_is_set_and_safe() {

@@ -1,57 +1,36 @@
-//! The verdicts as JUnit XML: a test case per load point × gated metric.
+//! The verdicts as JUnit XML: a test case per load point × gated metric, and one for everything else
+//! that the gate says, so that a case fails where the exit code is not 0.
 
 use super::{Report, view};
-use crate::compare::{Cell, Comparison, Verdict};
+use crate::compare::{Cell, Comparison, SuiteResult, Verdict, gate};
 
-/// The whole file. Without a comparison it holds no test case.
+/// The class of cases that belong to no group.
+const WHOLE: &str = "all load points";
+
+/// The whole file. Without a comparison it holds only what the gate says.
 #[must_use]
 pub fn render(report: &Report) -> String {
+    let input = report.input();
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
-    for comparison in &report.input().comparisons {
-        suite(&mut text, comparison);
+    for comparison in &input.comparisons {
+        let name = format!("{} against {}", comparison.new_label, comparison.base_label);
+        suite(&mut text, &name, &cases(comparison));
+    }
+    if input.comparisons.is_empty() && !input.gate.reasons.is_empty() {
+        let all: Vec<Case> = input.gate.reasons.iter().map(|r| whole_case(r)).collect();
+        suite(&mut text, "measured", &all);
     }
     text.push_str("</testsuites>\n");
     text
 }
 
-fn suite(text: &mut String, comparison: &Comparison) {
-    let gated: Vec<&Cell> = comparison.cells.iter().filter(|c| c.gated).collect();
-    let count = |kind: Outcome| gated.iter().filter(|c| outcome(c) == kind).count();
-    text.push_str(&format!(
-        "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n",
-        escape(&format!("{} against {}", comparison.new_label, comparison.base_label)),
-        gated.len(),
-        count(Outcome::Failure),
-        count(Outcome::Error),
-        count(Outcome::Skipped),
-    ));
-    for cell in gated {
-        case(text, cell);
-    }
-    text.push_str("  </testsuite>\n");
-}
-
-fn case(text: &mut String, cell: &Cell) {
-    let (group, rest) = cell.point.split_once('/').unwrap_or(("", &cell.point));
-    text.push_str(&format!(
-        "    <testcase classname=\"{}\" name=\"{}\"",
-        escape(group),
-        escape(&format!("{rest} {}", cell.measure.name()))
-    ));
-    let sentence = escape(&view::cell_sentence(cell));
-    match outcome(cell) {
-        Outcome::Passed => text.push_str("/>\n"),
-        Outcome::Failure => text.push_str(&format!(
-            ">\n      <failure type=\"regressed\" message=\"{sentence}\"/>\n    </testcase>\n"
-        )),
-        Outcome::Error => text.push_str(&format!(
-            ">\n      <error type=\"{}\" message=\"{sentence}\"/>\n    </testcase>\n",
-            view::verdict_key(cell.verdict)
-        )),
-        Outcome::Skipped => {
-            text.push_str(&format!(">\n      <skipped message=\"{sentence}\"/>\n    </testcase>\n"))
-        }
-    }
+struct Case {
+    class: String,
+    name: String,
+    outcome: Outcome,
+    /// The attribute `type` of a failure or an error.
+    kind: String,
+    message: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,15 +41,104 @@ enum Outcome {
     Skipped,
 }
 
-fn outcome(cell: &Cell) -> Outcome {
-    match cell.verdict {
-        Verdict::Regressed => Outcome::Failure,
-        Verdict::Invalid | Verdict::Incomparable => Outcome::Error,
-        Verdict::Improved | Verdict::Unchanged | Verdict::WithinNoise => Outcome::Passed,
-        Verdict::Inconclusive | Verdict::Saturated | Verdict::New | Verdict::Removed => {
-            Outcome::Skipped
-        }
+/// The gated cells, the means over all load points, then what the gate says beyond them.
+fn cases(comparison: &Comparison) -> Vec<Case> {
+    let reasons = &comparison.gate.reasons;
+    let gated: Vec<&Cell> = comparison.cells.iter().filter(|c| c.gated).collect();
+    let beyond = reasons.iter().filter(|reason| {
+        !gated.iter().any(|cell| gate::is_of_cell(reason, cell))
+            && !comparison.suite.iter().any(|suite| gate::is_of_suite(reason, suite))
+    });
+    let cells = gated.iter().map(|cell| cell_case(cell, reasons));
+    let suites = comparison.suite.iter().map(|suite| suite_case(suite, reasons));
+    cells.chain(suites).chain(beyond.map(|reason| whole_case(reason))).collect()
+}
+
+/// A cell fails where the gate names it: `--no-fail` and advice fail nothing.
+fn cell_case(cell: &Cell, reasons: &[String]) -> Case {
+    let (group, rest) = cell.point.split_once('/').unwrap_or(("", &cell.point));
+    let reason = reasons.iter().find(|reason| gate::is_of_cell(reason, cell));
+    let gain = reason.is_some_and(|reason| gate::is_of_a_gain(reason));
+    let outcome = match (reason, cell.verdict) {
+        (Some(_), Verdict::Invalid | Verdict::Incomparable) => Outcome::Error,
+        (Some(_), _) if gain => Outcome::Error,
+        (Some(_), _) => Outcome::Failure,
+        (None, Verdict::Improved | Verdict::Unchanged | Verdict::WithinNoise) => Outcome::Passed,
+        (None, _) => Outcome::Skipped,
+    };
+    Case {
+        class: group.to_owned(),
+        name: format!("{rest} {}", cell.measure.name()),
+        outcome,
+        kind: if gain { "implausible".into() } else { view::verdict_key(cell.verdict).into() },
+        message: match reason {
+            Some(reason) if gain => reason.clone(),
+            _ => view::cell_sentence(cell),
+        },
     }
+}
+
+fn suite_case(suite: &SuiteResult, reasons: &[String]) -> Case {
+    let reason = reasons.iter().find(|reason| gate::is_of_suite(reason, suite));
+    let outcome = match (reason, suite.verdict) {
+        (Some(_), _) => Outcome::Failure,
+        (None, Verdict::Regressed) => Outcome::Skipped,
+        (None, _) => Outcome::Passed,
+    };
+    let change = view::change(suite.measure, suite.change);
+    let interval = view::change_interval(suite.interval);
+    Case {
+        class: WHOLE.to_owned(),
+        name: suite.measure.name(),
+        outcome,
+        kind: view::verdict_key(suite.verdict).into(),
+        message: format!("{} over all load points: {change} {interval}", suite.measure.label()),
+    }
+}
+
+/// What the gate says beyond cells: a missed limit, nothing measured, a run that ended early.
+fn whole_case(reason: &str) -> Case {
+    let limit = gate::is_of_a_limit(reason);
+    let name = match (limit, reason.rsplit_once(": ")) {
+        (true, Some((limit, _))) => limit.replace('`', ""),
+        _ => reason.to_owned(),
+    };
+    Case {
+        class: WHOLE.to_owned(),
+        name,
+        outcome: if limit { Outcome::Failure } else { Outcome::Error },
+        kind: if limit { "limit".into() } else { "gate".into() },
+        message: reason.to_owned(),
+    }
+}
+
+fn suite(text: &mut String, name: &str, cases: &[Case]) {
+    let count = |outcome: Outcome| cases.iter().filter(|case| case.outcome == outcome).count();
+    text.push_str(&format!(
+        "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n",
+        escape(name),
+        cases.len(),
+        count(Outcome::Failure),
+        count(Outcome::Error),
+        count(Outcome::Skipped),
+    ));
+    for case in cases {
+        put(text, case);
+    }
+    text.push_str("  </testsuite>\n");
+}
+
+fn put(text: &mut String, case: &Case) {
+    let (class, name) = (escape(&case.class), escape(&case.name));
+    text.push_str(&format!("    <testcase classname=\"{class}\" name=\"{name}\""));
+    let (kind, message) = (escape(&case.kind), escape(&case.message));
+    let inner = match case.outcome {
+        Outcome::Passed => return text.push_str("/>\n"),
+        Outcome::Failure => format!("<failure type=\"{kind}\" message=\"{message}\"/>"),
+        Outcome::Error => format!("<error type=\"{kind}\" message=\"{message}\"/>"),
+        Outcome::Skipped => format!("<skipped message=\"{message}\"/>"),
+    };
+    text.push_str(&format!(">\n      {inner}\n    </testcase>\n"));
 }
 
 /// Text for an attribute; characters that XML 1.0 forbids become U+FFFD.

@@ -1,7 +1,7 @@
 //! The report as Markdown: a comment on a pull request, a step's summary, the engineers' table.
 
 use super::view::figures::{self, ChangeRow};
-use super::view::{COLUMNS, compare, index, value};
+use super::view::{COLUMNS, banner, compare, value};
 use super::{Report, ReportInput};
 use crate::metric::Measure;
 use crate::plan::Phase;
@@ -20,27 +20,27 @@ const NAME_LIMIT: usize = 80;
 pub fn render(report: &Report, link: Option<&str>) -> String {
     let input = report.input();
     let ranked = figures::ranked_cells(input, None);
-    let banner = index::banner(input, &ranked);
+    let banner = banner::banner(input, &ranked);
     let mut text = Bounded::default();
     text.push(&format!("### {}: {}\n\n", banner.label, escape(&banner.sentence)));
     for line in &banner.overall {
         text.push(&format!("- over all load points: {}\n", escape(line)));
     }
     for line in banner.trust.iter().chain(&banner.limits) {
-        text.push(&format!("- {}\n", escape(line)));
+        text.push(&format!("- {}\n", prose(line)));
     }
     let reach = figures::bar_reach(ranked.iter().map(|(_, c)| *c));
     let row = |(c, cell): &(&crate::compare::Comparison, &crate::compare::Cell)| {
         figures::change_row(input, c, cell, reach)
     };
-    let (told, rest): (Vec<_>, Vec<_>) = ranked.iter().map(row).partition(|r| r.rank <= 3);
+    let (told, rest): (Vec<_>, Vec<_>) = ranked.iter().map(row).partition(|r| r.told);
     let (first, more) = told.split_at(told.len().min(TOLD));
     changes(&mut text, first, None);
     changes(&mut text, more, Some("more that changed"));
     match input.sides.len() {
         0 | 1 => {}
         // Base and new: the changes above say it; the table is there for who wants it.
-        2 => {
+        2 if !first.is_empty() => {
             text.push("\n<details><summary>both sides in one table</summary>\n\n");
             text.push_rows(&configuration_lines(input));
             text.push("\n</details>\n");
@@ -79,8 +79,11 @@ fn configuration_lines(input: &ReportInput) -> Vec<String> {
     let words = ["mean TTFT", "P99 TTFT", "mean TPOT", "P99 TPOT", "output throughput"];
     let units = compare::ENGINEERS.iter().map(|m: &Measure| m.metric.unit());
     head.extend(words.iter().zip(units).map(|(w, u)| format!("{w} ({u})")));
-    let texts = head.len() - compare::ENGINEERS.len();
-    let mut lines = vec![line(&head), rule(texts, compare::ENGINEERS.len())];
+    // A concurrency is a number too.
+    let closed = usize::from(compare::load_head(input) == compare::CONCURRENCY);
+    let numbers = compare::ENGINEERS.len() + closed;
+    let texts = head.len() - numbers;
+    let mut lines = vec![line(&head), rule(texts, numbers)];
     for row in rows {
         let mut cells = Vec::new();
         if !one_scenario {
@@ -145,9 +148,9 @@ fn finding_lines(text: &mut Bounded, input: &ReportInput) {
         lines.push(format!(
             "- {}: {}{}{}\n",
             finding.severity,
-            escape(&finding.text),
+            prose(&finding.text),
             name(&at),
-            escape(&mend)
+            prose(&mend)
         ));
     }
     text.push("\nWhat limits trust:\n\n");
@@ -198,6 +201,21 @@ fn rule(texts: usize, numbers: usize) -> String {
 
 fn name(text: &str) -> String {
     escape(&super::view::shorten(text, NAME_LIMIT))
+}
+
+/// A sentence outside tables: what stands between backticks is code, the rest means nothing.
+fn prose(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    let part = |(index, part): (usize, &&str)| match (index % 2, index + 1 < parts.len()) {
+        (0, _) => escape(part),
+        (_, true) if !part.trim().is_empty() => {
+            let plain: String =
+                part.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            format!("`{plain}`")
+        }
+        _ => escape(&format!("`{part}")),
+    };
+    parts.iter().enumerate().map(part).collect()
 }
 
 /// Text that means nothing to Markdown, HTML or a forge (no mention of a person, no table's end).
@@ -269,7 +287,15 @@ impl Bounded {
 
 #[cfg(test)]
 mod tests {
-    use super::escape;
+    use super::{escape, prose};
+
+    #[test]
+    fn commands_in_sentences_are_code() {
+        assert_eq!(prose("run `a --b …` or_c"), "run `a --b …` or_c");
+        assert_eq!(prose("`<b>@x` <b>@x"), "`<b>@x` &lt;b&gt;&#64;x");
+        assert_eq!(prose("a ` b"), "a \\` b");
+        assert_eq!(prose("a `` b"), "a \\` b");
+    }
 
     #[test]
     fn nothing_gets_through() {

@@ -13,8 +13,8 @@ pub mod view;
 
 use std::collections::BTreeMap;
 
-use crate::compare::Comparison;
 pub use crate::compare::limits::{Knee, Multiple, Turning};
+use crate::compare::{Comparison, GateResult};
 use crate::metric::Measure;
 use crate::plan::{Phase, Side};
 use crate::record::stored::{Health, RoundStatus, WarmUp};
@@ -32,6 +32,8 @@ pub struct ReportInput {
     pub points: Vec<PointInput>,
     /// One comparison with the base for each side after the first; none where there is none.
     pub comparisons: Vec<Comparison>,
+    /// What the gate says of all of it: comparisons, limits, whether anything was measured.
+    pub gate: GateResult,
     /// Latency against throughput, per scenario and side.
     pub knees: Vec<Knee>,
     /// Findings beyond those stored in the runs.

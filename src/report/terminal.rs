@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use super::view::figures::{self, FindingView};
-use super::view::{self, Outcome, index, shorten};
+use super::view::{self, Outcome, banner, shorten};
 use super::{PointInput, Report, ReportInput};
 use crate::compare::{Cell, Comparison, Verdict};
 use crate::metric::{Measure, Metric};
@@ -78,9 +78,9 @@ pub fn render(report: &Report, width: usize, color: Color) -> String {
     let width = width.max(NARROW);
     let mut text = table(input, width, color);
     verdicts(&mut text, input, width, color);
-    section(&mut text, "over all load points", &index::overall(input), width, color);
-    section(&mut text, "whether to believe it", &index::trust(input), width, color);
-    section(&mut text, "where the limit is", &index::limits(input), width, color);
+    section(&mut text, "over all load points", &banner::overall(input), width, color);
+    section(&mut text, "whether to believe it", &banner::trust(input), width, color);
+    section(&mut text, "where the limit is", &banner::limits(input), width, color);
     for finding in figures::findings(&input.all_findings()).iter().take(TOLD) {
         finding_lines(&mut text, finding, width, color);
     }
@@ -166,7 +166,7 @@ fn table(input: &ReportInput, width: usize, color: Color) -> String {
             let Some(figures) = point.side(index) else { continue };
             let name = if several { format!("  {}", plain(&side.name)) } else { plain(&point.id) };
             let status = figures::status_words(point.phase, figures.status);
-            let told = name.trim_start().starts_with(status);
+            let told = point.id.starts_with(status);
             let name = match status {
                 "" => fit(&name, first - 1),
                 _ if told => fit(&name, first - 1), // `reference/…` says it itself
@@ -216,13 +216,13 @@ fn number(value: Option<f64>, column: &Column, color: Color) -> String {
 fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) {
     let outcome = Outcome::of(input);
     let tone = match outcome {
-        Outcome::Regressed | Outcome::Failed => Tone::Bad,
+        Outcome::Regressed | Outcome::Missed | Outcome::Failed => Tone::Bad,
         Outcome::Improved => Tone::Good,
         Outcome::Invalid | Outcome::Inconclusive => Tone::Warn,
         Outcome::Measured | Outcome::Unchanged | Outcome::NoChangeFound => Tone::Bold,
     };
     // Wrapped before it is painted: escapes have no width.
-    let line = wrapped(&format!("{}: {}", outcome.label(), index::headline(input)), width, 2);
+    let line = wrapped(&format!("{}: {}", outcome.label(), banner::headline(input)), width, 2);
     let painted = color.paint(tone, outcome.label());
     text.push_str(&format!("\n{}\n", line.replacen(outcome.label(), &painted, 1)));
     let told = Told::of(input);

@@ -30,7 +30,7 @@ pub struct Series {
     pub open_s: f64,
     /// When it closed, s.
     pub close_s: f64,
-    /// What happened, bin by bin without a gap.
+    /// What happened, bin by bin without a gap; empty where the ends of requests are not known.
     pub bins: Vec<Bin>,
     /// One dot a request that got a token (every n-th where there are very many).
     pub dots: Vec<Dot>,
@@ -81,10 +81,17 @@ impl Series {
             bin_s: ns_to_s(grid.bin_ns),
             open_s: grid.since(window.open_ns),
             close_s: grid.since(window.close_ns),
-            bins: grid.bins(records),
+            bins: if tells_ends(records) { grid.bins(records) } else { Vec::new() },
             dots: grid.dots(records),
         }
     }
+}
+
+/// Whether it is known when requests ended: an imported file may keep no ends, and then nobody knows
+/// how many were in flight.
+fn tells_ends(records: &[RequestRecord]) -> bool {
+    let mut completed = records.iter().filter(|r| r.outcome == Outcome::Completed).peekable();
+    completed.peek().is_none() || completed.any(|record| ended_ns(record).is_some())
 }
 
 /// The width of a bin for a round of this length.

@@ -25,7 +25,20 @@ fn one_where_a_required_limit_is_missed_unless_only_observed() {
     let place = Place::new();
     let said = place.small(&["--require", "ttft_p50<0.001ms", "error_rate<1%"]).ended_with(1);
     assert!(said.stdout.contains("ttft_p50<0.001ms"), "{}", said.stdout);
+    assert!(said.stdout.contains("Limit missed: `ttft_p50<0.001ms`"), "{}", said.stdout);
+    let report = place.path().join("target-reports/report");
+    let junit = std::fs::read_to_string(report.join("junit.xml")).unwrap();
+    assert_eq!(junit.matches("<failure type=\"limit\"").count(), 2, "one a load point: {junit}");
     place.small(&["--require", "ttft_p50<0.001ms", "--no-fail"]).ended_with(0);
+    let junit = std::fs::read_to_string(report.join("junit.xml")).unwrap();
+    assert!(!junit.contains("<failure"), "nothing fails where nothing may: {junit}");
+}
+
+#[test]
+fn a_simulator_that_was_asked_for_stands_in_for_no_server() {
+    let said = Place::new().small(&["--simulate=demo", "--starts=1"]).ended_with(0);
+    let first = said.stdout.lines().next().unwrap();
+    assert_eq!(first, "running the embedded simulator, as asked (preset demo)");
 }
 
 #[track_caller]

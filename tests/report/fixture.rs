@@ -1,7 +1,7 @@
 //! Inputs for reports, made of real load points.
 
 use super::real::{LOADS, failed, load_point, point, rate, side, summary};
-use inferometer::compare::{Cell, Comparison, GateResult, Mode, SuiteResult, Verdict};
+use inferometer::compare::{Cell, Comparison, GateResult, Mode, SuiteResult, Verdict, gate};
 use inferometer::metric::{Measure, Metric};
 use inferometer::plan::{Design, Phase, Side};
 use inferometer::record::stored::{
@@ -13,6 +13,7 @@ use inferometer::report::{
 };
 use inferometer::rng::Seed;
 use inferometer::scenario::Load;
+use inferometer::settings::JudgeSettings;
 use inferometer::summary::{Distribution, Summary};
 use inferometer::transport::FailureKind;
 use std::collections::BTreeMap;
@@ -130,6 +131,7 @@ pub(crate) fn one_sided() -> ReportInput {
         sides: vec![side_input("now", Side::New, run("nightly", "vllm serve Qwen2.5-7B", &[], 1))],
         points,
         comparisons: Vec::new(),
+        gate: GateResult::default(),
         knees: vec![knee("B", "chat", 0, 1.0)],
         findings: vec![
             Finding::new("lockstep", Severity::Warning, "requests march in waves (index 0.71)")
@@ -199,8 +201,7 @@ fn cells(point: &PointInput, factor: f64, index: u64) -> Vec<Cell> {
 }
 
 fn comparison(base: &str, new: &str, cells: Vec<Cell>) -> Comparison {
-    let regressed = cells.iter().any(|c| c.gated && c.verdict == Verdict::Regressed);
-    Comparison {
+    let mut comparison = Comparison {
         mode: Mode::Interleaved,
         base_label: base.into(),
         new_label: new.into(),
@@ -216,9 +217,11 @@ fn comparison(base: &str, new: &str, cells: Vec<Cell>) -> Comparison {
             change: Some(0.004),
             interval: Some((-0.003, 0.011)),
         }],
-        gate: GateResult { exit_code: u8::from(regressed), reasons: Vec::new() },
+        gate: GateResult::default(),
         cells,
-    }
+    };
+    comparison.gate = gate::gate(&comparison, &JudgeSettings::default());
+    comparison
 }
 
 /// Base against new over `scenarios` scenarios of five loads; the second one got 4 % slower.
@@ -238,13 +241,15 @@ pub(crate) fn two_sided(scenarios: u64) -> ReportInput {
             points.push(point);
         }
     }
+    let judged = comparison("main", "this", all);
     let command = "vllm serve Qwen2.5-7B --max-num-batched-tokens 2048";
     let base = run("nightly", command, &[("commit", "272f488")], 8);
     let new = run("nightly", command, &[("commit", "9b01c2e")], 8);
     ReportInput {
         sides: vec![side_input("main", Side::Base, base), side_input("this", Side::New, new)],
         points,
-        comparisons: vec![comparison("main", "this", all)],
+        gate: judged.gate.clone(),
+        comparisons: vec![judged],
         knees: vec![knee("B", "chat", 0, 1.0), knee("B", "chat", 1, 1.04)],
         findings: vec![
             Finding::new("p99_few", Severity::Note, "TTFT p99 rests on 128 requests a start")
@@ -298,6 +303,7 @@ pub(crate) fn configurations() -> ReportInput {
         comparison.mode = Mode::SingleStart;
         comparison.blocks = 1;
         comparison.advice = Some("to decide, restart each side at least 5 times".into());
+        comparison.gate = gate::gate(&comparison, &JudgeSettings::default());
         comparison
     });
     let comparisons = comparisons.collect();
@@ -305,6 +311,7 @@ pub(crate) fn configurations() -> ReportInput {
         sides: sides.to_vec(),
         points,
         comparisons,
+        gate: GateResult::default(),
         knees: Vec::new(),
         findings: Vec::new(),
     }

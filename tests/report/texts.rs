@@ -1,11 +1,13 @@
 //! The report as text: terminal, Markdown, JSON, CSV, JUnit, and the view models behind them.
 
+use inferometer::compare::{Cell, Verdict, gate};
 use inferometer::metric::{Measure, Metric};
 use inferometer::report::chart::{self, Point, Series};
 use inferometer::report::terminal::Color;
-use inferometer::report::view::{figures, index};
+use inferometer::report::view::{banner, figures};
 use inferometer::report::{Report, ReportInput, csv, json, junit, markdown, terminal};
 use inferometer::scenario::Load;
+use inferometer::settings::JudgeSettings;
 use serde_json::Value;
 
 use super::fixture;
@@ -72,7 +74,7 @@ fn markdown_fits_a_comment() {
 #[test]
 fn the_banner_says_what_changed() {
     let input = fixture::two_sided(2);
-    let banner = index::banner(&input, &figures::ranked_cells(&input, None));
+    let banner = banner::banner(&input, &figures::ranked_cells(&input, None));
     insta::assert_snapshot!(serde_json::to_string_pretty(&banner).unwrap());
 }
 
@@ -128,9 +130,156 @@ fn junit_fails_what_the_gate_fails() {
     let text = junit::render(&Report::new(input));
     assert!(regressed > 0);
     assert_eq!(text.matches("<failure ").count(), regressed);
-    assert!(text.contains(&format!("tests=\"60\" failures=\"{regressed}\" errors=\"0\"")));
+    // 60 cells, and the mean over all load points of one number.
+    assert!(text.contains(&format!("tests=\"61\" failures=\"{regressed}\" errors=\"0\"")));
     assert!(text.contains("classname=\"chat\" name=\"s1/c1 tpot_mean\""));
     assert!(!junit::render(&Report::new(fixture::hostile())).contains("<script>"));
+}
+
+/// One load point with a cell of every verdict, gated and observed, the least interesting first.
+fn every_verdict() -> ReportInput {
+    let mut input = fixture::two_sided(1);
+    let comparison = &mut input.comparisons[0];
+    let cell = comparison.cells[0].clone();
+    let of = |verdict: &Verdict, gated: bool, change: f64| Cell {
+        verdict: *verdict,
+        gated,
+        change: Some(change),
+        reason: Some("because".into()),
+        ..cell.clone()
+    };
+    let pairs = Verdict::ALL.iter().rev().flat_map(|v| [(v, false), (v, true)]);
+    comparison.cells = pairs.flat_map(|(v, g)| [of(v, g, 0.01), of(v, g, -0.02)]).collect();
+    comparison.suite.clear();
+    comparison.gate = gate::gate(comparison, &JudgeSettings::default());
+    input.gate = comparison.gate.clone();
+    input
+}
+
+#[test]
+fn what_changed_comes_first_and_what_is_only_observed_last() {
+    let input = every_verdict();
+    let ranked = figures::ranked_cells(&input, None);
+    let order: Vec<(Verdict, bool)> = ranked.iter().map(|(_, c)| (c.verdict, c.gated)).collect();
+    let order: Vec<(Verdict, bool)> = order.chunks(2).map(|pair| pair[0]).collect();
+    let verdicts = [
+        Verdict::Regressed,
+        Verdict::Improved,
+        Verdict::Inconclusive,
+        Verdict::Invalid,
+        Verdict::Incomparable,
+    ];
+    let right: Vec<(Verdict, bool)> = verdicts.iter().map(|v| (*v, true)).collect();
+    assert_eq!(order[..5], right);
+    // Load points that only one side has count as what gates.
+    let one_sided = [Verdict::Removed, Verdict::New];
+    assert!(order[5..9].iter().all(|(v, _)| one_sided.contains(v)), "{order:?}");
+    let stayed = [Verdict::Saturated, Verdict::WithinNoise, Verdict::Unchanged];
+    assert_eq!(order[9..12], stayed.map(|v| (v, true)));
+    let observed: Vec<Verdict> = order[12..].iter().map(|(v, _)| *v).collect();
+    assert_eq!(observed[..5], verdicts);
+    assert_eq!(observed[5..], stayed);
+    assert!(order[12..].iter().all(|(_, gated)| !gated));
+    // Of the same verdict, the larger change.
+    let sizes: Vec<f64> = ranked[..2].iter().map(|(_, c)| c.change.unwrap().abs()).collect();
+    assert_eq!(sizes, [0.02, 0.01]);
+    // An observed number that says nothing is folded away; one that changed is not.
+    let text = markdown::render(&Report::new(input), None);
+    let (told, folded) = text.split_once("<details>").unwrap();
+    assert!(told.contains("! invalid |") && !told.contains("! invalid, observed"), "{told}");
+    assert!(told.contains("▼ regressed, observed"), "{told}");
+    assert!(folded.contains("! invalid, observed") && !folded.contains("▼ regressed"), "{folded}");
+}
+
+#[test]
+fn bars_reach_as_far_as_the_changes_even_where_nothing_is_decided() {
+    let mut input = every_verdict();
+    let cells = &mut input.comparisons[0].cells;
+    for (cell, change) in cells.iter_mut().zip([-0.30, 0.10, 0.02].into_iter().cycle()) {
+        cell.verdict = Verdict::Inconclusive;
+        cell.change = Some(change);
+        cell.interval = Some((change - 5.0, change + 80.0));
+    }
+    let reach = figures::bar_reach(cells.iter());
+    assert!((0.30..0.35).contains(&reach), "{reach}");
+    let places = |input: &ReportInput| -> Vec<(String, String)> {
+        let comparison = &input.comparisons[0];
+        let cells = comparison.cells.iter().take(3);
+        let rows = cells.map(|c| figures::change_row(input, comparison, c, reach).bar.unwrap());
+        rows.map(|bar| (bar.at, bar.beyond)).collect()
+    };
+    assert!(places(&input).iter().all(|(at, beyond)| beyond.is_empty() && at != "0.0"));
+    // What is decided sets the reach alone, so that it can be read beside what is not.
+    let cells = &mut input.comparisons[0].cells;
+    cells[1].verdict = Verdict::Regressed;
+    cells[1].interval = Some((0.05, 0.15));
+    assert!((0.15..0.17).contains(&figures::bar_reach(cells.iter())));
+    cells[1].verdict = Verdict::Inconclusive;
+    // What lies beyond the widest bar is an arrow.
+    input.comparisons[0].cells[0].change = Some(3.5);
+    assert_eq!(places(&input)[0], ("100.0".into(), "high".into()));
+}
+
+#[test]
+fn what_says_nothing_is_told_once_for_each_reason() {
+    let mut input = fixture::two_sided(2);
+    let gated = input.comparisons[0].cells.iter_mut().filter(|c| c.gated);
+    for (index, cell) in gated.enumerate() {
+        cell.verdict = Verdict::Invalid;
+        cell.reason = Some(["6 completed requests", "sent late"][usize::from(index == 0)].into());
+    }
+    let lines = banner::banner(&input, &figures::ranked_cells(&input, None)).changed;
+    let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+    let many = "59 numbers invalid, here and at 9 more load points: 6 completed requests";
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(texts.contains(&many) && texts.contains(&"1 number invalid: sent late"), "{texts:?}");
+}
+
+#[test]
+fn junit_tells_what_belongs_to_no_cell() {
+    let mut input = fixture::two_sided(2);
+    let comparison = &mut input.comparisons[0];
+    comparison.suite[0].verdict = Verdict::Regressed;
+    comparison.cells[0].change = Some(-0.7);
+    comparison.cells[0].verdict = Verdict::Improved;
+    comparison.gate = gate::gate(comparison, &JudgeSettings::default());
+    comparison.gate.fail(gate::REGRESSION, "`ttft_p99<500ms` at chat/short/c64: 831 ms".into());
+    comparison.gate.fail(gate::INVALID, "the run ended before its plan did: killed".into());
+    let cells = comparison.cells.iter().filter(|c| c.gated && c.verdict == Verdict::Regressed);
+    let regressed = cells.count();
+    let text = junit::render(&Report::new(input));
+    assert_eq!(text.matches("<failure type=\"regressed\"").count(), regressed + 1);
+    assert!(text.contains("classname=\"all load points\" name=\"tpot_mean\""), "{text}");
+    assert!(text.contains("name=\"ttft_p99&lt;500ms at chat/short/c64\""), "{text}");
+    assert!(text.contains("<failure type=\"limit\""), "{text}");
+    assert!(text.contains("<error type=\"implausible\""), "{text}");
+    assert!(text.contains("message=\"the run ended before its plan did: killed\""), "{text}");
+    assert!(text.contains(&format!("failures=\"{}\" errors=\"2\"", regressed + 2)), "{text}");
+}
+
+#[test]
+fn junit_fails_without_a_comparison_too() {
+    let mut input = fixture::one_sided();
+    assert_eq!(junit::render(&Report::new(input.clone())).matches("<testcase").count(), 0);
+    input.gate.fail(gate::INVALID, "nothing was measured".into());
+    let text = junit::render(&Report::new(input.clone()));
+    assert!(text.contains("tests=\"1\" failures=\"0\" errors=\"1\""), "{text}");
+    assert!(on_terminal(input).contains("nothing was measured"));
+}
+
+#[test]
+fn a_missed_limit_is_the_verdict() {
+    let mut input = fixture::one_sided();
+    let limit = "`ttft_p99<500ms` at chat/short/c64: 831 ms";
+    input.gate.fail(gate::REGRESSION, limit.into());
+    input.gate.fail(gate::REGRESSION, "`ttft_p99<500ms` at chat/short/c128: 900 ms".into());
+    let banner = banner::banner(&input, &[]);
+    assert_eq!((banner.class.as_str(), banner.label.as_str()), ("bad", "Limit missed"));
+    assert_eq!(banner.sentence, format!("{limit}, and 1 more limit"));
+    // A regression says more.
+    let mut input = fixture::two_sided(2);
+    input.gate.fail(gate::REGRESSION, limit.into());
+    assert_eq!(banner::banner(&input, &[]).label, "Regressed");
 }
 
 #[test]

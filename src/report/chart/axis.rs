@@ -97,19 +97,23 @@ impl Axis {
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// The ticks whose texts, `width` of the axis long per character, leave room between them.
+    /// The ticks whose texts, `width` of the axis long per character, leave room between them. The
+    /// last one is always there: it is how far the load went.
     pub(super) fn roomy_ticks(&self, width: f64) -> Vec<&(f64, String)> {
+        #[allow(clippy::cast_precision_loss)] // texts of some characters
+        let half = |tick: &(f64, String)| (tick.1.chars().count() as f64 / 2.0 + 0.8) * width;
+        let Some((last, others)) = self.ticks.split_last() else { return Vec::new() };
+        let free_to = self.place(last.0) - half(last);
         let mut kept: Vec<&(f64, String)> = Vec::new();
         let mut free_from = f64::NEG_INFINITY;
-        for tick in &self.ticks {
-            #[allow(clippy::cast_precision_loss)] // texts of some characters
-            let half = (tick.1.chars().count() as f64 / 2.0 + 0.8) * width;
+        for tick in others {
             let place = self.place(tick.0);
-            if place - half >= free_from {
-                free_from = place + half;
+            if place - half(tick) >= free_from && place + half(tick) <= free_to {
+                free_from = place + half(tick);
                 kept.push(tick);
             }
         }
+        kept.push(last);
         kept
     }
 }
@@ -196,5 +200,10 @@ mod tests {
         let spec = AxisSpec { ticks: vec![1.0, 2.0, 3.0, 64.0, 128.0], ..AxisSpec::default() };
         let axis = Axis::fit(&spec, std::iter::empty());
         assert_eq!(axis.roomy_ticks(0.03).len(), 4); // on the log axis 3 is too near to 2
+        // The highest load stays where it crowds the one before.
+        let spec = AxisSpec { ticks: vec![1.0, 16.0, 48.0, 64.0], ..AxisSpec::default() };
+        let axis = Axis::fit(&spec, std::iter::empty());
+        let kept: Vec<&str> = axis.roomy_ticks(0.03).iter().map(|t| t.1.as_str()).collect();
+        assert_eq!(kept, ["1", "16", "64"]);
     }
 }

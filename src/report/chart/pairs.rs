@@ -7,6 +7,12 @@ use crate::compare::Cell;
 use crate::metric::Metric;
 use crate::units;
 
+/// `Output throughput`: titles begin with a capital, as those of other charts.
+fn capital(label: &str) -> String {
+    let mut letters = label.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
 /// Draws the start-level values of a cell by block; none where fewer than two blocks have both.
 #[must_use]
 pub fn chart(cell: &Cell, base: &str, new: &str) -> Option<Chart> {
@@ -34,7 +40,7 @@ pub fn chart(cell: &Cell, base: &str, new: &str) -> Option<Chart> {
     };
     let bases = pairs.iter().filter_map(|p| Some(point(p.0, p.1?, None))).collect();
     let news = pairs.iter().filter_map(|p| Some(point(p.0, p.2?, p.1))).collect();
-    let title = cell.measure.label();
+    let title = capital(&cell.measure.label());
     let spec = Spec {
         description: format!("{title} of each restart pair, {base} against {new}"),
         title: title.clone(),

@@ -29,11 +29,13 @@ const GROUPS_DRAWN: usize = 4;
 pub struct CompareView {
     /// The names of the sides.
     pub sides: Vec<String>,
+    /// The class of the column of loads.
+    pub load_class: String,
     /// What differs between them: a row per parameter.
     pub parameters: Vec<ParameterRow>,
     /// Charts of the first groups, the sides overlaid.
     pub charts: Vec<Chart>,
-    /// Head of the table.
+    /// Head of the table, without the scenario: that has rows of its own.
     pub head: Vec<CompareHead>,
     /// A row per load point and side.
     pub rows: Vec<CompareRow>,
@@ -48,6 +50,8 @@ pub struct CompareHead {
     pub unit: String,
     /// Its definition; empty for texts.
     pub definition: String,
+    /// `num`, `text`, or `parameter`: one that the table of what differs tells too.
+    pub class: String,
 }
 
 /// A parameter that differs.
@@ -64,6 +68,8 @@ pub struct ParameterRow {
 pub struct CompareRow {
     /// The scenario, where this is its first row.
     pub scenario: String,
+    /// The scenario, in every row.
+    pub place: String,
     /// The side's name.
     pub side: String,
     /// Its colour's number.
@@ -156,21 +162,26 @@ pub fn identical_sides(input: &ReportInput) -> Vec<Finding> {
 #[must_use]
 pub fn view(input: &ReportInput) -> CompareView {
     let facts = differing_metadata(input);
-    let text = |label: &str| CompareHead {
+    let text = |label: &str, class: &str| CompareHead {
         label: label.to_owned(),
         unit: String::new(),
         definition: String::new(),
+        class: class.to_owned(),
     };
-    let mut head = vec![text("scenario"), text("configuration")];
-    head.extend(facts.iter().map(|f| text(&f.name)));
-    head.push(text(load_head(input)));
+    let mut head = vec![text("configuration", "text")];
+    head.extend(facts.iter().map(|f| text(&f.name, "parameter")));
+    let load = load_head(input);
+    let load_class = if load == CONCURRENCY { "num text" } else { "text" };
+    head.push(text(load, load_class));
     head.extend(ENGINEERS.iter().map(|m| CompareHead {
         label: m.label(),
         unit: m.metric.unit().to_owned(),
         definition: m.metric.definition().to_owned(),
+        class: "num".to_owned(),
     }));
     CompareView {
         sides: input.sides.iter().map(|s| s.name.clone()).collect(),
+        load_class: load_class.to_owned(),
         parameters: differing(input),
         charts: charts(input),
         head,
@@ -196,7 +207,7 @@ fn charts(input: &ReportInput) -> Vec<Chart> {
 #[must_use]
 pub fn rows(input: &ReportInput, facts: &[ParameterRow]) -> Vec<CompareRow> {
     let mut rows = Vec::new();
-    let closed = load_head(input) == "concurrency";
+    let closed = load_head(input) == CONCURRENCY;
     let mut last_scenario = String::new();
     for point in input.points.iter().filter(|p| p.phase == Phase::Load) {
         let scenario = format!("{}/{}", point.point.group, point.point.scenario);
@@ -213,6 +224,7 @@ pub fn rows(input: &ReportInput, facts: &[ParameterRow]) -> Vec<CompareRow> {
             };
             rows.push(CompareRow {
                 scenario: shown,
+                place: scenario.clone(),
                 side: side.name.clone(),
                 series: index,
                 parameters: facts.iter().map(|f| f.values[index].clone()).collect(),
@@ -227,11 +239,14 @@ pub fn rows(input: &ReportInput, facts: &[ParameterRow]) -> Vec<CompareRow> {
     rows
 }
 
+/// What the column of loads is called where every load is a concurrency, and so a number.
+pub const CONCURRENCY: &str = "concurrency";
+
 /// What the column of loads is called: engineers say concurrency where every load is one.
 #[must_use]
 pub fn load_head(input: &ReportInput) -> &'static str {
     let mut loads = input.points.iter().filter(|p| p.phase == Phase::Load).map(|p| p.point.load);
-    if loads.all(|l| matches!(l, Load::Concurrency(_))) { "concurrency" } else { "load" }
+    if loads.all(|l| matches!(l, Load::Concurrency(_))) { CONCURRENCY } else { "load" }
 }
 
 fn best(measure: Measure, values: impl Iterator<Item = Option<f64>>) -> Option<f64> {

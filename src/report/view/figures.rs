@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::{
-    COLUMNS, cell_note, change, change_interval, slug, value, value_interval, verdict_class,
-    verdict_label, verdict_mark, verdict_rank,
+    COLUMNS, cell_note, cell_rank, change, change_interval, slug, value, value_interval,
+    verdict_class, verdict_label, verdict_mark,
 };
 use crate::compare::{Cell, Comparison, Verdict};
 use crate::metric::{Measure, Metric, Statistic};
@@ -155,6 +155,8 @@ pub struct Bar {
     pub width: String,
     /// Where the estimate lies.
     pub at: String,
+    /// `low` or `high` where the estimate lies beyond that end; else empty.
+    pub beyond: String,
     /// Left end of the floor's band.
     pub floor_left: String,
     /// Its width.
@@ -196,6 +198,8 @@ pub struct ChangeRow {
     pub mark: String,
     /// What to sort the verdict by.
     pub rank: u8,
+    /// Whether it is told before all others.
+    pub told: bool,
     /// The change drawn; none where there is none.
     pub bar: Option<Bar>,
     /// Why, where the numbers do not say.
@@ -205,15 +209,21 @@ pub struct ChangeRow {
 /// The widest change that bars show: beyond it they are cut.
 const BAR_LIMITS: (f64, f64) = (0.05, 0.50);
 
-/// How wide the bars of `cells` reach to either side: as far as what is decided; wider intervals of
-/// the rest are cut.
+/// How wide the bars of `cells` reach to either side: as far as the intervals of what is decided, or
+/// where nothing is, as far as the changes. What goes beyond is cut.
 #[must_use]
-pub fn bar_reach<'a>(cells: impl Iterator<Item = &'a Cell>) -> f64 {
-    let ends = cells.filter(|c| c.verdict != Verdict::Inconclusive).filter_map(|c| {
-        let (low, high) = c.interval.or(c.change.map(|x| (x, x)))?;
-        Some(low.abs().max(high.abs()))
-    });
-    let widest = ends.filter(|x| x.is_finite()).fold(0.0, f64::max);
+pub fn bar_reach<'a>(cells: impl Iterator<Item = &'a Cell> + Clone) -> f64 {
+    let decided = |c: &&Cell| {
+        use Verdict::{Improved, Regressed, Unchanged, WithinNoise};
+        matches!(c.verdict, Regressed | Improved | Unchanged | WithinNoise)
+    };
+    let end = |c: &Cell| c.interval.map_or(0.0, |(low, high)| low.abs().max(high.abs()));
+    let size = |c: &Cell| c.change.map_or(0.0, f64::abs);
+    let widest = |sizes: &mut dyn Iterator<Item = f64>| {
+        sizes.filter(|x| x.is_finite()).fold(0.0, f64::max) * 1.05
+    };
+    let of_decided = widest(&mut cells.clone().filter(decided).map(|c| end(c).max(size(c))));
+    let widest = if of_decided > 0.0 { of_decided } else { widest(&mut cells.map(size)) };
     widest.clamp(BAR_LIMITS.0, BAR_LIMITS.1)
 }
 
@@ -234,6 +244,11 @@ pub fn change_row(
             left: format!("{:.1}", share(low)),
             width: format!("{:.1}", share(high) - share(low)),
             at: format!("{:.1}", share(at)),
+            beyond: match at {
+                at if at < -reach => "low".to_owned(),
+                at if at > reach => "high".to_owned(),
+                _ => String::new(),
+            },
             floor_left: format!("{:.1}", share(-cell.floor)),
             floor_width: format!("{:.1}", share(cell.floor) - share(-cell.floor)),
         }
@@ -254,10 +269,19 @@ pub fn change_row(
         verdict: verdict_label(cell.verdict).to_owned(),
         class: verdict_class(cell.verdict).to_owned(),
         mark: verdict_mark(cell.verdict).to_owned(),
-        rank: verdict_rank(cell.verdict),
+        rank: cell_rank(cell),
+        told: super::is_told(cell),
         bar,
         note: cell_note(cell).unwrap_or_default(),
     }
+}
+
+/// What neither side has was not measured (imported files hold no gaps, say): no change to show,
+/// unless it fails a gate.
+#[must_use]
+pub fn is_shown(comparison: &Comparison, cell: &Cell) -> bool {
+    let may_fail = cell.gated && comparison.advice.is_none();
+    may_fail || cell.base.is_some() || cell.new.is_some()
 }
 
 /// The cells of a load point (or of all) with their comparison, those that matter most first.
@@ -268,14 +292,10 @@ pub fn ranked_cells<'a>(
 ) -> Vec<(&'a Comparison, &'a Cell)> {
     let all = input.comparisons.iter().flat_map(|c| c.cells.iter().map(move |cell| (c, cell)));
     let here = all.filter(|(_, cell)| point.is_none_or(|id| cell.point == id));
-    // What neither side has was not measured (imported files hold no gaps, say): no change to show.
-    let here = here.filter(|(_, cell)| cell.gated || cell.base.is_some() || cell.new.is_some());
+    let here = here.filter(|(comparison, cell)| is_shown(comparison, cell));
     let mut all: Vec<(&Comparison, &Cell)> = here.collect();
     let size = |cell: &Cell| cell.change.map_or(0.0, f64::abs);
-    all.sort_by(|(_, a), (_, b)| {
-        let rank = verdict_rank(a.verdict).cmp(&verdict_rank(b.verdict));
-        rank.then(b.gated.cmp(&a.gated)).then(size(b).total_cmp(&size(a)))
-    });
+    all.sort_by(|(_, a), (_, b)| cell_rank(a).cmp(&cell_rank(b)).then(size(b).total_cmp(&size(a))));
     all
 }
 
@@ -342,6 +362,7 @@ pub fn glossary() -> Vec<Entry> {
         ("rate-1 reference", "open loop at 1 request/s: what the multiples are relative to"),
         ("crossover", "the load at which the latency multiple overtakes the QPS multiple"),
         ("knee", "the load at which QPS / latency is highest"),
+        ("best value", "the loads at which QPS / latency is near its peak"),
         (
             "restart",
             "one launch of the server: what a verdict counts, since requests of one launch move together",
@@ -358,6 +379,10 @@ pub fn glossary() -> Vec<Entry> {
         ),
         ("incomparable", "other lengths, definitions, dataset or model"),
         ("gated", "a metric that can fail the run; others are observed"),
+        (
+            "floor",
+            "the smallest change of a metric that counts; the shaded part of a bar of changes",
+        ),
     ];
     metrics.chain(words.map(|(w, m)| entry(w, m))).collect()
 }

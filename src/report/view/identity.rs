@@ -43,8 +43,13 @@ pub fn identity(input: &ReportInput) -> Vec<Entry> {
             add(name, value.clone());
         }
     }
-    add("run", run_words(run));
-    add("command", run.command_line.join(" "));
+    // Of more than base and new the last is told: whose it is, is said.
+    let whose = match input.sides.as_slice() {
+        [_, _, .., last] => format!(" ({})", last.name),
+        _ => String::new(),
+    };
+    add(&format!("run{whose}"), run_words(run));
+    add(&format!("command{whose}"), run.command_line.join(" "));
     entries
 }
 

@@ -1,15 +1,18 @@
 //! View models: strings and numbers ready to print; templates and charts compute nothing.
 
+pub mod banner;
 pub mod compare;
 pub mod figures;
 pub mod group;
 pub mod identity;
 pub mod index;
+pub mod outcome;
 pub mod point;
 
-use serde::Serialize;
+pub use outcome::Outcome;
 
 use super::ReportInput;
+use crate::compare::decision::Reason;
 use crate::compare::{Cell, Comparison, Mode, Verdict};
 use crate::metric::{Better, Measure, Metric};
 use crate::record::Severity;
@@ -28,84 +31,6 @@ pub const COLUMNS: [Measure; 9] = [
     Measure::E2EL_MEAN,
     Measure::ERROR_RATE,
 ];
-
-/// What a report says in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// Nothing to compare with.
-    Measured,
-    /// Nothing to compare with, and no request completed.
-    Failed,
-    /// A gated cell got worse, or a requirement was missed.
-    Regressed,
-    /// A gated cell says nothing, because the client or the load could have moved it.
-    Invalid,
-    /// Something got better and nothing worse.
-    Improved,
-    /// Shown to be as before.
-    Unchanged,
-    /// Nothing changed that the data can tell; of some numbers they cannot.
-    NoChangeFound,
-    /// Not enough data to say.
-    Inconclusive,
-}
-
-impl Outcome {
-    /// The outcome over all comparisons: the gate's word first (1 and 4), then the best claim of
-    /// the gated cells.
-    #[must_use]
-    pub fn of(input: &ReportInput) -> Self {
-        if input.comparisons.is_empty() {
-            let (completed, failed) = requests(input);
-            return if completed == 0 && failed > 0 { Self::Failed } else { Self::Measured };
-        }
-        let codes = || input.comparisons.iter().map(|c| c.gate.exit_code);
-        let cells = input.comparisons.iter().flat_map(|c| &c.cells).filter(|c| c.gated);
-        let any = |verdicts: &[Verdict]| cells.clone().any(|c| verdicts.contains(&c.verdict));
-        if codes().any(|code| code == 1) || any(&[Verdict::Regressed]) {
-            Self::Regressed
-        } else if codes().any(|code| code == 4) || any(&[Verdict::Invalid, Verdict::Incomparable]) {
-            Self::Invalid
-        } else if any(&[Verdict::Improved]) {
-            Self::Improved
-        } else if !any(&[Verdict::Unchanged, Verdict::WithinNoise]) {
-            Self::Inconclusive
-        } else if any(&[Verdict::Inconclusive]) {
-            Self::NoChangeFound
-        } else {
-            Self::Unchanged
-        }
-    }
-
-    /// The word for the banner.
-    #[must_use]
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Measured => "Measured",
-            Self::Failed => "Nothing completed",
-            Self::Regressed => "Regressed",
-            Self::Invalid => "Not valid",
-            Self::Improved => "Improved",
-            Self::Unchanged => "Unchanged",
-            Self::NoChangeFound => "No change found",
-            Self::Inconclusive => "Not enough data",
-        }
-    }
-
-    /// The class in the style sheet.
-    #[must_use]
-    pub fn class(self) -> &'static str {
-        match self {
-            Self::Measured => "neutral",
-            Self::Regressed | Self::Failed => "bad",
-            Self::Invalid => "warn",
-            Self::Improved => "good",
-            Self::Unchanged | Self::NoChangeFound => "calm",
-            Self::Inconclusive => "unsure",
-        }
-    }
-}
 
 /// Measured requests of the reported side: completed, and failed.
 #[must_use]
@@ -172,20 +97,38 @@ pub fn verdict_class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// In which order verdicts matter to a reader, the most first.
+/// The order in which a reader wants verdicts: what changed, what could not be told, and what stayed.
+pub const READING_ORDER: [Verdict; 10] = [
+    Verdict::Regressed,
+    Verdict::Improved,
+    Verdict::Inconclusive,
+    Verdict::Invalid,
+    Verdict::Incomparable,
+    Verdict::Removed,
+    Verdict::New,
+    Verdict::Saturated,
+    Verdict::WithinNoise,
+    Verdict::Unchanged,
+];
+
+/// The place of a cell among others, the one that matters most first: what gates before what is only
+/// observed, then by [`READING_ORDER`].
 #[must_use]
-pub fn verdict_rank(verdict: Verdict) -> u8 {
-    match verdict {
-        Verdict::Regressed => 0,
-        Verdict::Invalid => 1,
-        Verdict::Incomparable => 2,
-        Verdict::Improved => 3,
-        Verdict::Inconclusive => 4,
-        Verdict::Saturated => 5,
-        Verdict::WithinNoise => 6,
-        Verdict::Unchanged => 7,
-        Verdict::New => 8,
-        Verdict::Removed => 9,
+pub fn cell_rank(cell: &Cell) -> u8 {
+    let orders = READING_ORDER.iter().zip(0_u8..);
+    let place = orders.filter(|(v, _)| **v == cell.verdict).map(|(_, place)| place).next();
+    // Load points that only one side has gate nothing, but are no observed numbers either.
+    let gates = cell.gated || matches!(cell.verdict, Verdict::Removed | Verdict::New);
+    place.unwrap_or(0) + if gates { 0 } else { 10 }
+}
+
+/// Whether a cell is told before all others: it changed, or it gates and says nothing.
+#[must_use]
+pub fn is_told(cell: &Cell) -> bool {
+    match cell.verdict {
+        Verdict::Regressed | Verdict::Improved => true,
+        Verdict::Invalid | Verdict::Incomparable => cell.gated,
+        _ => false,
     }
 }
 
@@ -243,7 +186,8 @@ pub fn change_sentence(cell: &Cell) -> String {
         }
         None => verdict_label(cell.verdict).to_owned(),
     };
-    let reason = cell.reason.as_ref().map(|r| format!(": {r}")).unwrap_or_default();
+    let reason = cell.reason.as_ref().and(cell_note(cell));
+    let reason = reason.map(|r| format!(": {r}")).unwrap_or_default();
     // No line break within a number and its unit.
     let bound = format!("{} ({values})", change.trim_end()).replace(' ', "\u{a0}");
     let bound = bound.replace("]\u{a0}(", "] (");
@@ -276,7 +220,9 @@ pub fn cell_sentence(cell: &Cell) -> String {
 #[must_use]
 pub fn cell_note(cell: &Cell) -> Option<String> {
     if let Some(reason) = &cell.reason {
-        return Some(reason.clone());
+        // What is true of the whole comparison is told once, with it.
+        let of_all = *reason == Reason::AdviceOnly.text();
+        return (!of_all).then(|| reason.clone());
     }
     if cell.verdict != Verdict::Inconclusive {
         return None;

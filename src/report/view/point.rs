@@ -203,12 +203,13 @@ fn rate_row(series: usize, name: &str, figures: &PointSide) -> RateRow {
     }
     facts.push(entry("starts of the server", figures.starts.len().to_string()));
     let lengths = figures.lengths;
-    let pair = |asked, got| {
-        format!("{} asked, {} got (mean tokens)", units::optional(asked), units::optional(got))
+    let pair = |asked, got: Option<f64>| {
+        let got = got.map(|got| format!(", {} got", units::significant(got))).unwrap_or_default();
+        format!("{} asked{got}", units::optional(asked))
     };
     let known = [
-        ("prompt length", lengths.input_asked, lengths.input_got),
-        ("answer length", lengths.output_asked, lengths.output_got),
+        ("prompt tokens, mean", lengths.input_asked, lengths.input_got),
+        ("answer tokens, mean", lengths.output_asked, lengths.output_got),
     ];
     for (word, asked, got) in known.into_iter().filter(|(_, asked, _)| asked.is_some()) {
         facts.push(entry(word, pair(asked, got)));

@@ -1,0 +1,434 @@
+//! The view of the banner: what changed, whether to believe it, where the limit is.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::figures;
+use super::{Outcome, mode_sentence, plural, verdict_label};
+use crate::compare::{Cell, Comparison, Mode, SuiteResult, Verdict, gate};
+use crate::metric::Measure;
+use crate::plan::Phase;
+use crate::record::Severity;
+use crate::report::ReportInput;
+use crate::units;
+
+/// Measures told over all load points.
+const OVERALL_TOLD: usize = 8;
+/// Longest name in the banner.
+pub(super) const ID_LIMIT: usize = 64;
+/// Longest words of a server in the banner.
+const MESSAGE_LIMIT: usize = 160;
+/// Load points told in the banner.
+const TOLD: usize = 5;
+
+/// The banner.
+#[derive(Debug, Clone, Serialize)]
+pub struct Banner {
+    /// Its class.
+    pub class: String,
+    /// One word.
+    pub label: String,
+    /// One sentence.
+    pub sentence: String,
+    /// What is said where nothing changed for sure.
+    pub unchanged: String,
+    /// What changed most, a line each; without any verdict, what differs most.
+    pub changed: Vec<BannerLine>,
+    /// What changed over all load points, a line per measure.
+    pub overall: Vec<String>,
+    /// Whether to believe it.
+    pub trust: Vec<String>,
+    /// Where the server's limit is.
+    pub limits: Vec<String>,
+}
+
+/// A change told in the banner.
+#[derive(Debug, Clone, Serialize)]
+pub struct BannerLine {
+    /// The load point.
+    pub id: String,
+    /// Its page.
+    pub href: String,
+    /// Its class.
+    pub class: String,
+    /// What happened there.
+    pub text: String,
+}
+
+/// The banner of a report.
+#[must_use]
+pub fn banner(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Banner {
+    let outcome = Outcome::of(input);
+    let mut changed = told(input, ranked);
+    let mut unchanged = String::new();
+    if changed.is_empty() {
+        changed = differing_most(input, ranked);
+        unchanged = match changed.len() {
+            0 => "nothing that could be told from noise".to_owned(),
+            _ => "no verdict; what differs most:".to_owned(),
+        };
+    }
+    Banner {
+        class: outcome.class().to_owned(),
+        label: outcome.label().to_owned(),
+        sentence: headline(input),
+        unchanged,
+        changed,
+        overall: overall(input),
+        trust: trust(input),
+        limits: limits(input),
+    }
+}
+
+/// The first sentence of every report.
+#[must_use]
+pub fn headline(input: &ReportInput) -> String {
+    let points = input.points.iter().filter(|p| p.phase == Phase::Load).count();
+    if Outcome::of(input) == Outcome::Failed {
+        return format!("all measured requests failed ({})", failures(input));
+    }
+    if Outcome::of(input) == Outcome::Missed {
+        let mut missed = super::outcome::missed(input);
+        let first = missed.next().unwrap_or_default();
+        return match missed.count() {
+            0 => first.to_owned(),
+            more => format!("{first}, and {}", plural(more, "more limit")),
+        };
+    }
+    if input.comparisons.is_empty() {
+        return format!("{}; no baseline to compare with", plural(points, "load point"));
+    }
+    let mut gated = figures::ranked_cells(input, None);
+    gated.retain(|(_, cell)| cell.gated);
+    let count = |verdict: Verdict| gated.iter().filter(|(_, c)| c.verdict == verdict).count();
+    let parts = super::READING_ORDER.into_iter().map(|v| (count(v), v)).filter(|(n, _)| *n > 0);
+    let parts: Vec<String> = parts.map(|(n, v)| format!("{n} {}", verdict_label(v))).collect();
+    let total = plural(gated.len(), "gated number");
+    match parts.as_slice() {
+        [] => format!("nothing gated among {}", plural(points, "load point")),
+        [_] if gated.len() > 1 => format!("all {total} {}", verdict_label(gated[0].1.verdict)),
+        parts => format!("of {total}: {}", parts.join(", ")),
+    }
+}
+
+/// The failures of the reported side by kind: `12 server errors, 5 timeouts`.
+fn failures(input: &ReportInput) -> String {
+    let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
+    for side in input.points.iter().filter_map(|p| p.side(input.subject())) {
+        for (kind, count) in crate::report::document::failures(&side.summary) {
+            *kinds.entry(kind).or_default() += count;
+        }
+    }
+    let kind =
+        |(kind, n): (&String, &u64)| format!("{} × {}", units::count(*n), kind.replace('_', " "));
+    kinds.iter().map(kind).collect::<Vec<_>>().join(", ")
+}
+
+/// What was said at the first failure whose words were kept.
+fn first_failure(input: &ReportInput) -> Option<String> {
+    let sides = input.points.iter().filter_map(|p| p.side(input.subject()));
+    let mut failed = sides.flat_map(|side| &side.failed);
+    let message = failed.find_map(|r| Some(r.evidence.as_deref()?.message.clone()))?;
+    Some(super::shorten(&message, MESSAGE_LIMIT))
+}
+
+/// What changed, a line per load point: its worst number, and how many more changed with it. Then
+/// what says nothing, a line per reason.
+fn told(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Vec<BannerLine> {
+    let mut changed: Vec<(&Comparison, &Cell, usize)> = Vec::new();
+    let mut silent: Vec<Silent<'_>> = Vec::new();
+    for (comparison, cell) in ranked.iter().filter(|(_, c)| c.gated && super::is_told(c)) {
+        if matches!(cell.verdict, Verdict::Invalid | Verdict::Incomparable) {
+            Silent::count(&mut silent, comparison, cell);
+            continue;
+        }
+        let known = changed.iter_mut().find(|(c, first, _)| {
+            first.point == cell.point
+                && super::verdict_class(first.verdict) == super::verdict_class(cell.verdict)
+                && c.new_label == comparison.new_label
+        });
+        match known {
+            Some((_, _, more)) => *more += 1,
+            None => changed.push((comparison, cell, 0)),
+        }
+    }
+    let line = |(comparison, cell, more): (&Comparison, &Cell, usize)| {
+        let text = match more {
+            0 => super::change_sentence(cell),
+            n => format!("{}, and {}", super::change_sentence(cell), plural(n, "other number")),
+        };
+        banner_line(input, comparison, cell, &text)
+    };
+    let changed = changed.into_iter().take(TOLD).map(line);
+    let silent = silent.into_iter().map(|s| s.line(input));
+    changed.chain(silent).take(TOLD).collect()
+}
+
+/// Gated numbers that say nothing, all for the same reason.
+struct Silent<'a> {
+    comparison: &'a Comparison,
+    first: &'a Cell,
+    numbers: usize,
+    points: Vec<&'a str>,
+}
+
+impl<'a> Silent<'a> {
+    fn count(all: &mut Vec<Self>, comparison: &'a Comparison, cell: &'a Cell) {
+        let alike = |known: &&mut Self| {
+            known.first.verdict == cell.verdict
+                && known.first.reason == cell.reason
+                && known.comparison.new_label == comparison.new_label
+        };
+        match all.iter_mut().find(alike) {
+            Some(known) => {
+                known.numbers += 1;
+                if !known.points.contains(&cell.point.as_str()) {
+                    known.points.push(&cell.point);
+                }
+            }
+            None => {
+                all.push(Self { comparison, first: cell, numbers: 1, points: vec![&cell.point] })
+            }
+        }
+    }
+
+    fn line(self, input: &ReportInput) -> BannerLine {
+        let verdict = verdict_label(self.first.verdict);
+        let numbers = plural(self.numbers, "number");
+        let reason = self.first.reason.as_deref().unwrap_or("no reason known");
+        let more = match self.points.len() {
+            0 | 1 => String::new(),
+            n => format!(", here and at {}", plural(n - 1, "more load point")),
+        };
+        let text = format!("{numbers} {verdict}{more}: {reason}");
+        banner_line(input, self.comparison, self.first, &text)
+    }
+}
+
+fn banner_line(
+    input: &ReportInput,
+    comparison: &Comparison,
+    cell: &Cell,
+    text: &str,
+) -> BannerLine {
+    let point = input.points.iter().find(|p| p.id == cell.point);
+    let several = input.comparisons.len() > 1;
+    let side = if several { format!("{}: ", comparison.new_label) } else { String::new() };
+    BannerLine {
+        id: super::shorten(&cell.point, ID_LIMIT),
+        href: point.map(figures::point_href).unwrap_or_default(),
+        class: super::verdict_class(cell.verdict).to_owned(),
+        text: format!("{side}{text}"),
+    }
+}
+
+/// Where a comparison gives no verdicts: the largest difference at each load point, as advice.
+fn differing_most(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Vec<BannerLine> {
+    let mut lines: Vec<(&Comparison, &Cell)> = Vec::new();
+    let beyond_floor = |cell: &Cell| cell.change.is_some_and(|change| change.abs() > cell.floor);
+    for (comparison, cell) in ranked.iter().filter(|(c, cell)| {
+        c.advice.is_some()
+            && cell.gated
+            && cell.verdict == Verdict::Inconclusive
+            && beyond_floor(cell)
+    }) {
+        let known = |(c, first): &(&Comparison, &Cell)| {
+            first.point == cell.point && c.new_label == comparison.new_label
+        };
+        if lines.len() < TOLD && !lines.iter().any(known) {
+            lines.push((comparison, cell));
+        }
+    }
+    let line = |(comparison, cell): (&Comparison, &Cell)| {
+        banner_line(input, comparison, cell, &super::change_sentence(cell))
+    };
+    lines.into_iter().map(line).collect()
+}
+
+/// The mean over load points, per measure.
+#[must_use]
+pub fn overall(input: &ReportInput) -> Vec<String> {
+    let several = input.comparisons.len() > 1;
+    let line = |c: &Comparison, suite: &SuiteResult| {
+        let whose = if several { format!("{}: ", c.new_label) } else { String::new() };
+        // No line break within a change and its interval.
+        let change = super::change(suite.measure, suite.change);
+        let change = format!("{change} {}", super::change_interval(suite.interval));
+        format!(
+            "{whose}{} {}: {}",
+            suite.measure.label(),
+            change.trim_end().replace(' ', "\u{a0}"),
+            verdict_label(suite.verdict)
+        )
+    };
+    let all = input.comparisons.iter().flat_map(|c| c.suite.iter().map(move |s| (c, s)));
+    all.filter(|(_, s)| s.change.is_some()).take(OVERALL_TOLD).map(|(c, s)| line(c, s)).collect()
+}
+
+/// Whether the gate's reason is that of a number which is told with its verdict anyway.
+fn is_told_anyway(comparison: &Comparison, reason: &str) -> bool {
+    let mut cells = comparison.cells.iter().filter(|c| super::is_told(c) && c.gated);
+    let plain = !gate::is_of_a_gain(reason);
+    (plain && cells.any(|c| gate::is_of_cell(reason, c)))
+        || comparison.suite.iter().any(|s| gate::is_of_suite(reason, s))
+}
+
+/// Whether to believe it: mode, restarts, advice, findings.
+#[must_use]
+pub fn trust(input: &ReportInput) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(modes(input));
+    for comparison in &input.comparisons {
+        let reasons = comparison.gate.reasons.iter().filter(|r| !is_told_anyway(comparison, r));
+        let more = comparison.advice.iter().chain(reasons.take(3));
+        for line in more {
+            if !lines.contains(line) {
+                lines.push(line.clone());
+            }
+        }
+    }
+    if input.comparisons.is_empty() {
+        let starts = input.run().map_or(0, |r| r.starts.len());
+        lines.push(format!("{} of the server", plural(starts, "start")));
+        lines.extend(input.gate.reasons.iter().take(3).cloned());
+    }
+    let (completed, _) = super::requests(input);
+    lines.push(measured(input));
+    if let Some(said) = first_failure(input).filter(|_| completed == 0) {
+        lines.push(format!("the first failure: {said}"));
+        return lines;
+    }
+    let findings = input.all_findings();
+    // Counted as they are told: those of a kind together.
+    let mut findings = findings;
+    findings.retain(|f| f.severity > Severity::Note);
+    let grave = figures::findings(&findings).len();
+    let silent =
+        |c: &&Cell| c.gated && matches!(c.verdict, Verdict::Invalid | Verdict::Incomparable);
+    let silent = input.comparisons.iter().flat_map(|c| &c.cells).filter(silent).count();
+    lines.push(match grave {
+        0 if silent > 0 => {
+            format!("{} not valid; the table says why", plural(silent, "gated number"))
+        }
+        0 => "nothing found that limits trust".to_owned(),
+        1 => "1 finding below limits trust".to_owned(),
+        n => format!("{n} findings below limit trust"),
+    });
+    lines
+}
+
+/// How the comparisons came about; those that came about alike are told together.
+fn modes(input: &ReportInput) -> Vec<String> {
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for comparison in &input.comparisons {
+        let each = match (comparison.mode, comparison.blocks) {
+            (Mode::SingleStart, 0 | 1) | (_, 0) => String::new(), // the sentence says it
+            (_, blocks) => format!("; {} a side", plural(blocks as usize, "restart")),
+        };
+        let sentence = format!("{}{each}", mode_sentence(comparison));
+        match told.iter_mut().find(|(known, _)| *known == sentence) {
+            Some((_, names)) => names.push(&comparison.new_label),
+            None => told.push((sentence, vec![&comparison.new_label])),
+        }
+    }
+    let alone = told.len() == 1;
+    let line = |(sentence, names): (String, Vec<&str>)| match alone {
+        true => sentence,
+        false => format!("{}: {sentence}", names.join(", ")),
+    };
+    told.into_iter().map(line).collect()
+}
+
+/// The measured requests of all sides, and how many failed.
+fn measured(input: &ReportInput) -> String {
+    let sides = input.points.iter().flat_map(|p| p.sides.iter().flatten());
+    let (completed, failed) = sides.fold((0, 0), |(completed, failed), side| {
+        (completed + side.summary.completed, failed + side.summary.failed)
+    });
+    let all = units::count(completed + failed);
+    let over = match input.sides.len() {
+        0 | 1 => String::new(),
+        n => format!(" of {n} sides"),
+    };
+    match failed {
+        0 => format!("{all} measured requests{over}, none failed"),
+        n => format!("{all} measured requests{over}, {} failed", units::count(n)),
+    }
+}
+
+/// Where the limit is: the peaks, knee and crossover, what saturated.
+#[must_use]
+pub fn limits(input: &ReportInput) -> Vec<String> {
+    let subject = input.subject();
+    let mut lines = Vec::new();
+    for (name, measure) in [("output", Measure::THROUGHPUT), ("requests", Measure::QPS)] {
+        if let Some((text, at)) = super::compare::peak(input, subject, measure) {
+            let at = super::shorten(&at, ID_LIMIT);
+            let whose = match input.sides.last() {
+                Some(side) if input.sides.len() > 2 => {
+                    format!(" of {}", super::shorten(&side.name, ID_LIMIT))
+                }
+                _ => String::new(),
+            };
+            lines.push(format!("most {name}{whose}: {text} at {at}{}", others(input, measure)));
+        }
+    }
+    let mine: Vec<_> = input.knees.iter().filter(|k| k.side == subject).collect();
+    match mine.as_slice() {
+        [only] => lines.extend(turning_lines(only)),
+        several => lines.extend(several.iter().take(KNEES_TOLD).map(|knee| {
+            let place = format!("{}/{}", knee.group, knee.scenario);
+            let turns = turning_lines(knee).join("; ");
+            format!("{}: {turns}", super::shorten(&place, ID_LIMIT))
+        })),
+    }
+    if mine.len() > KNEES_TOLD {
+        let more = plural(mine.len() - KNEES_TOLD, "more scenario");
+        lines.push(format!("{more} on the pages of the groups"));
+    }
+    let status = |p: &crate::report::PointInput| {
+        p.side(subject).map(|s| figures::status_words(p.phase, s.status))
+    };
+    let beyond: Vec<&str> = input
+        .points
+        .iter()
+        .filter(|p| matches!(status(p), Some("saturated" | "overloaded")))
+        .map(|p| p.id.as_str())
+        .collect();
+    match beyond.as_slice() {
+        [] => {}
+        [one] => lines.push(format!("beyond capacity: {}", super::shorten(one, ID_LIMIT))),
+        [first, rest @ ..] => {
+            let first = super::shorten(first, ID_LIMIT);
+            lines.push(format!("beyond capacity: {first} and {} more", rest.len()));
+        }
+    }
+    lines
+}
+
+/// Scenarios whose knees are told.
+const KNEES_TOLD: usize = 3;
+
+/// Where latency against throughput turns, in short sentences.
+fn turning_lines(knee: &crate::report::Knee) -> Vec<String> {
+    let best = knee.best_value.as_ref().map(|loads| format!("best value {loads}"));
+    let turns =
+        [format!("knee {}", knee.knee.state), format!("crossover {}", knee.crossover.state)];
+    best.into_iter().chain(turns).collect()
+}
+
+/// Sides whose peaks are told beside the subject's.
+const PEAKS_TOLD: usize = 4;
+
+/// The peaks of the other sides, for comparison; empty where there are none.
+fn others(input: &ReportInput, measure: Measure) -> String {
+    let sides = input.sides.iter().enumerate().take(input.subject()).take(PEAKS_TOLD);
+    let peaks: Vec<String> = sides
+        .filter_map(|(index, side)| {
+            let (text, _) = super::compare::peak(input, index, measure)?;
+            Some(format!("{}: {text}", super::shorten(&side.name, ID_LIMIT)))
+        })
+        .collect();
+    if peaks.is_empty() { String::new() } else { format!(" ({})", peaks.join(", ")) }
+}

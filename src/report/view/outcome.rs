@@ -1,0 +1,104 @@
+//! The outcome: what a report says in one word.
+
+use serde::Serialize;
+
+use crate::compare::{Verdict, gate};
+use crate::report::ReportInput;
+
+/// What a report says in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Nothing to compare with.
+    Measured,
+    /// Nothing to compare with, and no request completed.
+    Failed,
+    /// A gated cell got worse.
+    Regressed,
+    /// A limit that was required was missed, and nothing got worse.
+    Missed,
+    /// A gated cell says nothing, because the client or the load could have moved it.
+    Invalid,
+    /// Something got better and nothing worse.
+    Improved,
+    /// Shown to be as before.
+    Unchanged,
+    /// Nothing changed that the data can tell; of some numbers they cannot.
+    NoChangeFound,
+    /// Not enough data to say.
+    Inconclusive,
+}
+
+impl Outcome {
+    /// The outcome over all comparisons: the gate's word first (1 and 4), then the best claim of
+    /// the gated cells.
+    #[must_use]
+    pub fn of(input: &ReportInput) -> Self {
+        if input.comparisons.is_empty() {
+            let (completed, failed) = super::requests(input);
+            return match input.gate.exit_code {
+                _ if completed == 0 && failed > 0 => Self::Failed,
+                gate::REGRESSION => Self::Missed,
+                _ => Self::Measured,
+            };
+        }
+        let codes =
+            || input.comparisons.iter().map(|c| c.gate.exit_code).chain([input.gate.exit_code]);
+        let cells = input.comparisons.iter().flat_map(|c| &c.cells).filter(|c| c.gated);
+        let any = |verdicts: &[Verdict]| cells.clone().any(|c| verdicts.contains(&c.verdict));
+        let mut suites = input.comparisons.iter().flat_map(|c| &c.suite);
+        if any(&[Verdict::Regressed]) || suites.any(|s| s.verdict == Verdict::Regressed) {
+            Self::Regressed
+        } else if missed(input).next().is_some() {
+            Self::Missed
+        } else if codes().any(|code| code == gate::REGRESSION) {
+            Self::Inconclusive // what is not certain was told to fail
+        } else if codes().any(|code| code == gate::INVALID)
+            || any(&[Verdict::Invalid, Verdict::Incomparable])
+        {
+            Self::Invalid
+        } else if any(&[Verdict::Improved]) {
+            Self::Improved
+        } else if !any(&[Verdict::Unchanged, Verdict::WithinNoise]) {
+            Self::Inconclusive
+        } else if any(&[Verdict::Inconclusive]) {
+            Self::NoChangeFound
+        } else {
+            Self::Unchanged
+        }
+    }
+
+    /// The word for the banner.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Measured => "Measured",
+            Self::Failed => "Nothing completed",
+            Self::Regressed => "Regressed",
+            Self::Missed => "Limit missed",
+            Self::Invalid => "Not valid",
+            Self::Improved => "Improved",
+            Self::Unchanged => "Unchanged",
+            Self::NoChangeFound => "No change found",
+            Self::Inconclusive => "Not enough data",
+        }
+    }
+
+    /// The class in the style sheet.
+    #[must_use]
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::Measured => "neutral",
+            Self::Regressed | Self::Missed | Self::Failed => "bad",
+            Self::Invalid => "warn",
+            Self::Improved => "good",
+            Self::Unchanged | Self::NoChangeFound => "calm",
+            Self::Inconclusive => "unsure",
+        }
+    }
+}
+
+/// The limits that were required and missed, a sentence each.
+pub fn missed(input: &ReportInput) -> impl Iterator<Item = &str> {
+    input.gate.reasons.iter().map(String::as_str).filter(|reason| gate::is_of_a_limit(reason))
+}
