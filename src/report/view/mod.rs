@@ -16,6 +16,7 @@ use crate::compare::decision::Reason;
 use crate::compare::{Cell, Comparison, Mode, Verdict};
 use crate::metric::{Better, Measure, Metric};
 use crate::record::Severity;
+use crate::scenario::length::Weighted;
 use crate::scenario::{Length, Load, LoadPoint};
 use crate::units;
 
@@ -321,9 +322,24 @@ pub fn length_words(length: &Length) -> String {
         Length::Range { min, max } => format!("{min}–{max}"),
         Length::Normal { mean, cv } => format!("about {mean} (cv {cv})"),
         Length::LogNormal { median, sigma } => format!("log-normal {median} (σ {sigma})"),
-        Length::Mix(parts) => format!("a mix of {}", parts.len()),
+        Length::Mix(parts) => mix_words(parts),
         Length::OfPrompt => "as the file's prompts".to_owned(),
     }
+}
+
+/// More parts than this are counted, not listed.
+const MOST_PARTS: usize = 3;
+
+/// `32 (40 %) or 3500 (60 %)`.
+fn mix_words(parts: &[Weighted]) -> String {
+    if parts.len() > MOST_PARTS {
+        return format!("one of {} kinds of", parts.len());
+    }
+    let all: f64 = parts.iter().map(|part| part.weight).sum();
+    let listed = parts
+        .iter()
+        .map(|part| format!("{} ({:.0} %)", length_words(&part.length), 100.0 * part.weight / all));
+    listed.collect::<Vec<_>>().join(" or ")
 }
 
 /// What a load point does, in words: `512 in, 128 out, 64 in flight`.
@@ -374,6 +390,14 @@ pub fn plural(count: usize, one: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mix_says_which_lengths_and_how_often() {
+        let words = |mix: Length| length_words(&mix);
+        assert_eq!(words(Length::mix([(0.4, 32), (0.6, 3500)])), "32 (40 %) or 3500 (60 %)");
+        assert_eq!(words(Length::mix([(3.0, 32), (1.0, 64)])), "32 (75 %) or 64 (25 %)");
+        assert_eq!(words(Length::mix((1..=4).map(|i| (1.0, i)))), "one of 4 kinds of");
+    }
 
     #[test]
     fn slugs_are_safe_and_different() {
