@@ -17,6 +17,8 @@ pub mod timeline;
 mod tls;
 pub mod url;
 
+pub(crate) use evidence::Redactor;
+
 pub use client::{Client, ClientSettings, Endpoint, Reply};
 pub use exchange::{Exchange, TokenSource};
 pub use failure::{Failure, FailureKind};
