@@ -261,8 +261,7 @@ impl<'a> Engine<'a> {
             eligible_ns,
         };
         let (wire, clock) = (Arc::clone(self.wire), self.clock);
-        let task =
-            self.flights.spawn(async move { wire.exchange(clock, ready.body, ready.due_ns).await });
+        let task = self.flights.spawn(async move { wire.exchange(clock, ready).await });
         self.flying.insert(task.id(), flight);
         self.sent += 1;
     }

@@ -17,13 +17,12 @@ pub mod window;
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 pub use interrupt::{Interrupt, Urgency, raise_on_signals};
 pub use round::run_round;
 pub use warm_up::warm_up;
 
-use crate::api::{Dialect, Offers};
+use self::feed::Ready;
+use crate::api::{Dialect, Offers, tokens_asked};
 use crate::clock::Clock;
 use crate::plan::{Phase, RoundPlan, Side};
 use crate::record::stored::{Health, RoundStatus};
@@ -59,8 +58,10 @@ impl fmt::Debug for Wire {
 
 impl Wire {
     /// Sends one request and reads its answer to the end.
-    async fn exchange(&self, clock: Clock, body: Bytes, due_ns: Option<u64>) -> Exchange {
-        self.client.exchange(clock, &*self.dialect, body, due_ns).await
+    async fn exchange(&self, clock: Clock, ready: Ready) -> Exchange {
+        let Ready { planned, body, due_ns, .. } = ready;
+        let max_tokens = tokens_asked(planned.output_tokens, &self.extra_body);
+        self.client.exchange_within(clock, &*self.dialect, body, due_ns, max_tokens).await
     }
 }
 

@@ -11,6 +11,7 @@ mod limits;
 mod line;
 mod lines;
 mod reading;
+mod refusal;
 pub mod sse;
 mod tally;
 pub mod timeline;
