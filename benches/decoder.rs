@@ -39,8 +39,8 @@ fn main() {
 fn decode(stream: &[u8], chunk_bytes: usize) {
     let mut decoder = Decoder::new();
     for chunk in stream.chunks(chunk_bytes) {
-        let flow = decoder.feed(chunk, |data| {
-            black_box(data);
+        let flow = decoder.feed(chunk, |event| {
+            black_box(event);
             ControlFlow::Continue(())
         });
         let _ = black_box(flow);

@@ -99,6 +99,79 @@ async fn a_refused_key_names_the_header_and_never_the_value() {
 }
 
 #[tokio::test]
+async fn a_key_that_the_server_gives_back_is_nowhere_in_the_report() {
+    let key = "sk-very-secret-0123";
+    let echo = move |request: &Request| match request.path.as_str() {
+        "/v1/models" => Some(Answer {
+            headers: "Server: llama.cpp/sk-very-secret-0123\r\n",
+            ..json_answer(200, &json!({"data": [{"id": "tiny"}, {"id": key}]}))
+        }),
+        "/version" => Some(json_answer(200, &json!({"version": key}))),
+        "/props" => Some(json_answer(200, &json!({"model_path": key, "total_slots": 1}))),
+        "/metrics" => Some(Answer {
+            status: 200,
+            headers: "",
+            kind: "text/plain",
+            body: format!("vllm:num_requests_running 0\nvllm:cache_config_info{{a=\"{key}\"}} 1\n"),
+        }),
+        _ if request.has("ignore_eos") => Some(refusal(400, &format!("{key}\u{1b}[31m\nsays no"))),
+        _ => None,
+    };
+    let server = serve(echo).await;
+    let mut settings = Settings::for_url(&server.url);
+    settings.api_key = Some(ApiKey::new(key));
+    let report = examine(&settings, DEMANDS).await;
+    assert!(report.fatal().is_none(), "{:?}", report.findings);
+    assert!(!format!("{report:?}").contains("secret"), "{report:?}");
+    assert_eq!(report.engine_settings["model_path"], "[redacted]");
+    let text = |f: &inferometer::record::Finding| !f.text.contains(char::is_control);
+    assert!(report.findings.iter().all(text), "{:?}", report.findings);
+    settings.model = Some("other".to_owned());
+    let text = fatal(&examine(&settings, DEMANDS).await);
+    assert!(text.contains("served: `tiny`, `[redacted]`"), "{text}");
+}
+
+#[tokio::test]
+async fn a_page_in_place_of_the_models_is_cleaned_before_it_is_cut() {
+    let key = "sk-very-secret-0123456789-0123456789-0123456789-0123456789-0123456789";
+    let page = move |_: &Request| {
+        let body = format!("<html>you sent {key} and {key}");
+        Some(Answer { status: 200, headers: "", kind: "text/html", body })
+    };
+    let server = serve(page).await;
+    let mut settings = Settings::for_url(&server.url);
+    settings.api_key = Some(ApiKey::new(key));
+    let text = fatal(&examine(&settings, DEMANDS).await);
+    assert!(text.contains("[redacted]") && !text.contains("sk-very"), "{text}");
+}
+
+#[tokio::test]
+async fn of_two_ways_that_fail_the_one_that_is_there_is_told() {
+    let report = report_of(|request| match request.path.as_str() {
+        "/v1/completions" => Some(refusal(404, "Not Found")),
+        "/v1/chat/completions" => Some(refusal(500, "no free slot")),
+        _ => None,
+    })
+    .await;
+    assert!(fatal(&report).contains("no free slot"), "{:?}", report.findings);
+}
+
+#[tokio::test]
+async fn a_redirect_is_told_with_its_target() {
+    let moved = |_: &Request| {
+        Some(Answer {
+            status: 308,
+            headers: "Location: https://there.example/v1/models\r\n",
+            kind: "text/html",
+            body: String::new(),
+        })
+    };
+    let text = fatal(&report_of(moved).await);
+    assert!(text.contains("`https://there.example/v1/models`"), "{text}");
+    assert!(text.contains("give the URL that it points to"), "{text}");
+}
+
+#[tokio::test]
 async fn a_key_asked_for_by_the_requests_alone_is_found_too() {
     // llama-server leaves its list of models open.
     let report = report_of(|request| {

@@ -21,8 +21,8 @@ fn decode<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> (Vec<Vec<u8>>, bool) {
     let mut decoder = Decoder::with_limit(LIMIT_BYTES);
     let mut events = Vec::new();
     for chunk in chunks {
-        let fed = decoder.feed(chunk, |data| {
-            events.push(data.to_vec());
+        let fed = decoder.feed(chunk, |event| {
+            events.push(event.data.to_vec());
             ControlFlow::Continue(())
         });
         if fed.is_err() {

@@ -89,3 +89,33 @@ pub(super) fn encode(
     }
     serde_json::to_vec(&value).map(Bytes::from).map_err(failed)
 }
+
+/// The most tokens that an answer may have: `max_tokens`, or what the extra fields set in its place,
+/// times the answers that they ask for.
+#[must_use]
+pub fn tokens_asked(max_tokens: u32, extra: &serde_json::Map<String, Value>) -> u32 {
+    let own = |name: &str| extra.get(name).and_then(Value::as_u64);
+    let longest = own("max_tokens").max(own("max_completion_tokens")).max(Some(max_tokens.into()));
+    let answers = own("n").unwrap_or(1).max(1);
+    let tokens = longest.unwrap_or_default().saturating_mul(answers);
+    u32::try_from(tokens).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_extra_fields_ask_for_counts() {
+        for (extra, tokens) in [
+            ("{}", 7),
+            (r#"{"max_tokens":null,"max_completion_tokens":70}"#, 70),
+            (r#"{"max_tokens":3}"#, 7),
+            (r#"{"n":3}"#, 21),
+            (r#"{"n":0,"max_tokens":"x"}"#, 7),
+            (r#"{"n":9999999999}"#, u32::MAX),
+        ] {
+            assert_eq!(tokens_asked(7, &serde_json::from_str(extra).unwrap()), tokens, "{extra}");
+        }
+    }
+}

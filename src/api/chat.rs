@@ -4,7 +4,8 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::body::{self, Common};
-use super::event::{self, ListLength, Text};
+use super::event;
+use super::lenient::{ListLength, Name, Part, Parts, Text};
 use super::{Content, Dialect, GenerateRequest, StreamEvent};
 use crate::error::{Error, Result};
 use crate::scenario::Prompt;
@@ -28,10 +29,12 @@ struct Message<'a> {
 
 #[derive(serde::Deserialize)]
 struct Choice {
-    delta: Option<Delta>,
+    #[serde(default)]
+    delta: Part<Delta>,
     #[serde(default)]
     token_ids: ListLength,
-    finish_reason: Option<String>,
+    #[serde(default)]
+    finish_reason: Name,
 }
 
 /// The fields of a delta that carry generated text. `role`, a tool's name and its id are given by
@@ -48,14 +51,17 @@ struct Delta {
     reasoning_content: Text,
     #[serde(default)]
     refusal: Text,
-    tool_calls: Option<Vec<ToolCall>>,
+    #[serde(default)]
+    tool_calls: Parts<ToolCall>,
     /// The older form of a tool call.
-    function_call: Option<Function>,
+    #[serde(default)]
+    function_call: Part<Function>,
 }
 
 #[derive(serde::Deserialize)]
 struct ToolCall {
-    function: Option<Function>,
+    #[serde(default)]
+    function: Part<Function>,
 }
 
 #[derive(serde::Deserialize)]
@@ -69,10 +75,10 @@ impl Delta {
         let called = |f: &Function| f.arguments.is_present();
         let tools = self
             .tool_calls
+            .0
             .iter()
-            .flatten()
-            .filter_map(|call| call.function.as_ref())
-            .chain(&self.function_call)
+            .filter_map(|call| call.function.0.as_ref())
+            .chain(&self.function_call.0)
             .any(called);
         if self.content.is_present() || self.refusal.is_present() || tools {
             Content::Visible
@@ -86,7 +92,7 @@ impl Delta {
 
 impl event::Choice for Choice {
     fn content(&self) -> Content {
-        self.delta.as_ref().map_or(Content::None, Delta::content)
+        self.delta.0.as_ref().map_or(Content::None, Delta::content)
     }
 
     fn token_ids(&self) -> Option<u32> {
@@ -94,7 +100,7 @@ impl event::Choice for Choice {
     }
 
     fn take_finish_reason(&mut self) -> Option<String> {
-        self.finish_reason.take()
+        self.finish_reason.0.take()
     }
 }
 

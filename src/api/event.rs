@@ -1,14 +1,13 @@
 //! The JSON of an event, read leniently: what is generated, counted, finished or wrong.
 //!
 //! Only the fields that matter are read, and text only for whether there is any, so that an event
-//! costs no copy of its content. A field of an unexpected type counts as absent: servers differ,
-//! and a client that stops at a stray type measures nothing.
+//! costs no copy of its content.
 
-use std::fmt;
+use serde_json::Value;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-
-use super::{Content, StreamEvent, Usage};
+use super::lenient::{Count, Part, Word};
+use super::repair::repaired;
+use super::{Content, Place, StreamEvent, Usage};
 
 /// The longest text of an error kept, bytes.
 const MAX_ERROR_BYTES: usize = 1024;
@@ -17,14 +16,20 @@ const MAX_ERROR_BYTES: usize = 1024;
 #[derive(serde::Deserialize)]
 #[serde(bound(deserialize = "C: serde::Deserialize<'de>"))]
 pub(super) struct Envelope<C> {
-    choices: Option<Vec<C>>,
-    usage: Option<WireUsage>,
-    error: Option<serde_json::Value>,
+    /// A list or nothing: whatever else it is, the event is not of this dialect.
+    choices: Option<Vec<Part<C>>>,
+    #[serde(default = "Part::default")]
+    usage: Part<WireUsage>,
+    error: Option<Value>,
     /// FastAPI's word for an error.
-    detail: Option<serde_json::Value>,
-    /// `error` in the flat errors of some servers.
-    object: Option<Word>,
-    message: Option<serde_json::Value>,
+    detail: Option<Value>,
+    /// `error` in the flat errors of some servers, as `type` is in those of others.
+    #[serde(default)]
+    object: Word,
+    #[serde(default)]
+    r#type: Word,
+    code: Option<Value>,
+    message: Option<Value>,
 }
 
 /// One element of `choices`, as a dialect reads it.
@@ -35,35 +40,64 @@ pub(super) trait Choice {
 }
 
 /// Reads an event of a dialect whose choices are `C`.
-pub(super) fn read<'a, C>(data: &'a [u8]) -> Result<StreamEvent, String>
+pub(super) fn read<C>(data: &[u8]) -> Result<StreamEvent, String>
 where
-    C: Choice + serde::Deserialize<'a>,
+    C: Choice + serde::de::DeserializeOwned,
 {
-    let envelope: Envelope<C> = serde_json::from_slice(data).map_err(|e| e.to_string())?;
+    let envelope = serde_json::from_slice(data).or_else(|error| {
+        let Some(whole) = repaired(data) else { return Err(error.to_string()) };
+        serde_json::from_slice(&whole).map_err(|error| error.to_string())
+    })?;
+    Ok(of_envelope::<C>(envelope))
+}
+
+fn of_envelope<C: Choice>(envelope: Envelope<C>) -> StreamEvent {
     let mut event = StreamEvent {
-        usage: envelope.usage.map(Usage::from),
         error: envelope.error.as_ref().and_then(error_text),
         ..StreamEvent::default()
     };
-    match envelope.choices {
-        Some(choices) => {
-            for mut choice in choices {
-                merge(&mut event, &mut choice);
-            }
-        }
-        None if event.error.is_none() => {
-            event.error = envelope.detail.as_ref().and_then(error_text);
-            if event.error.is_none() && envelope.object.is_some_and(|w| w == Word::Error) {
-                event.error = envelope.message.as_ref().and_then(error_text);
-            }
-        }
-        None => {}
+    if envelope.choices.is_none() && event.error.is_none() {
+        event.error = envelope.flat_error();
     }
-    Ok(event)
+    event.usage = envelope.usage.0.map(Usage::from);
+    for mut choice in envelope.choices.into_iter().flatten().filter_map(|part| part.0) {
+        merge(&mut event, &mut choice);
+    }
+    if let Some(reason) = event.finish_reason.as_deref().filter(|reason| gave_up(reason))
+        && event.error.is_none()
+    {
+        event.error =
+            Some(format!("the server gave the answer up: its finish reason is `{reason}`"));
+    }
+    event
+}
+
+/// The finish reasons of an answer that its server did not bring to an end (vLLM and SGLang say
+/// `abort`, gateways `error`).
+fn gave_up(reason: &str) -> bool {
+    matches!(reason, "abort" | "aborted" | "cancelled" | "canceled" | "error")
+}
+
+impl<C> Envelope<C> {
+    /// The error of an event without choices that has no `error`: FastAPI's `detail`, or a message that
+    /// something beside it calls an error. A message alone may be a gateway's "still working".
+    fn flat_error(&self) -> Option<String> {
+        let code = |code: &Value| match code {
+            Value::Number(number) => !matches!(number.as_u64(), Some(0 | 200)),
+            Value::String(text) => !matches!(text.as_str(), "" | "0" | "200"),
+            _ => false,
+        };
+        let called_error = self.object == Word::Error
+            || self.r#type == Word::Error
+            || self.code.as_ref().is_some_and(code);
+        let detail = self.detail.as_ref().and_then(error_text);
+        detail.or_else(|| self.message.as_ref().filter(|_| called_error).and_then(error_text))
+    }
 }
 
 /// Visible output outweighs reasoning where one event carries both: TTFO must not wait longer.
 fn merge(event: &mut StreamEvent, choice: &mut impl Choice) {
+    event.place = Place::InAnswer;
     event.content = match (event.content, choice.content()) {
         (Content::Visible, _) | (_, Content::Visible) => Content::Visible,
         (Content::Reasoning, _) | (_, Content::Reasoning) => Content::Reasoning,
@@ -78,17 +112,19 @@ fn merge(event: &mut StreamEvent, choice: &mut impl Choice) {
 }
 
 /// The text of an error in any of the shapes seen: `{"error": {"message": …}}`, `{"error": "…"}`,
-/// `{"detail": …}`, `{"message": …}`, a bare string. None where there is no error (null, false,
-/// ""). At most 1 KiB.
+/// `{"detail": …}`, `{"message": …}`, a list of these, a bare string. None where there is no error
+/// (null, false, 0, "", {} or []). At most 1 KiB.
 #[must_use]
-pub fn error_text(value: &serde_json::Value) -> Option<String> {
-    use serde_json::Value;
+pub fn error_text(value: &Value) -> Option<String> {
     let text = match value {
         Value::Null | Value::Bool(false) => return None,
         Value::String(text) if text.is_empty() => return None,
+        Value::Object(fields) if fields.is_empty() => return None,
+        Value::Array(list) if list.is_empty() => return None,
+        Value::Number(number) if number.as_f64() == Some(0.0) => return None,
         Value::String(text) => text.clone(),
         Value::Object(fields) => {
-            let inner = ["error", "message", "detail"]
+            let inner = ["error", "message", "detail", "errors", "msg"]
                 .iter()
                 .filter_map(|name| fields.get(*name))
                 .find_map(error_text);
@@ -114,7 +150,8 @@ struct WireUsage {
     prompt_tokens: Count,
     #[serde(default)]
     completion_tokens: Count,
-    prompt_tokens_details: Option<WireDetails>,
+    #[serde(default = "Part::default")]
+    prompt_tokens_details: Part<WireDetails>,
 }
 
 #[derive(serde::Deserialize)]
@@ -128,136 +165,7 @@ impl From<WireUsage> for Usage {
         Self {
             prompt_tokens: wire.prompt_tokens.0,
             completion_tokens: wire.completion_tokens.0,
-            cached_tokens: wire.prompt_tokens_details.and_then(|d| d.cached_tokens.0),
+            cached_tokens: wire.prompt_tokens_details.0.and_then(|d| d.cached_tokens.0),
         }
-    }
-}
-
-/// Whether a field holds any text: a string that is not "", or a list or object that is not empty.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Text {
-    #[default]
-    Absent,
-    Present,
-}
-
-impl Text {
-    fn when(present: bool) -> Self {
-        if present { Self::Present } else { Self::Absent }
-    }
-
-    pub(super) fn is_present(self) -> bool {
-        self == Self::Present
-    }
-}
-
-/// A number of tokens; absent where it is not a whole number from 0.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Count(Option<u32>);
-
-/// The length of a list; absent where it is not a list.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ListLength(pub(super) Option<u32>);
-
-/// The one word that `object` is looked at for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Word {
-    Error,
-    Other,
-}
-
-/// What a value of any type comes to; each reader takes the part it needs.
-enum Shape {
-    Nothing,
-    Text { present: bool, says_error: bool },
-    Number(Option<u64>),
-    List(usize),
-    Object(usize),
-}
-
-struct ShapeVisitor;
-
-impl<'de> Visitor<'de> for ShapeVisitor {
-    type Value = Shape;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Shape, E> {
-        Ok(Shape::Nothing)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Shape, E> {
-        Ok(Shape::Nothing)
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Shape, E> {
-        Ok(Shape::Text { present: !text.is_empty(), says_error: text == "error" })
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Shape, E> {
-        Ok(Shape::Number(Some(number)))
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Shape, E> {
-        Ok(Shape::Number(u64::try_from(number).ok()))
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Shape, E> {
-        Ok(Shape::Number(None))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Shape, A::Error> {
-        let mut length = 0;
-        while list.next_element::<IgnoredAny>()?.is_some() {
-            length += 1;
-        }
-        Ok(Shape::List(length))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Shape, A::Error> {
-        let mut length = 0;
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
-            length += 1;
-        }
-        Ok(Shape::Object(length))
-    }
-}
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match deserializer.deserialize_any(ShapeVisitor)? {
-            Shape::Text { present, .. } => Self::when(present),
-            Shape::List(length) | Shape::Object(length) => Self::when(length > 0),
-            Shape::Nothing | Shape::Number(_) => Self::Absent,
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for Count {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match deserializer.deserialize_any(ShapeVisitor)? {
-            Shape::Number(Some(number)) => Self(Some(u32::try_from(number).unwrap_or(u32::MAX))),
-            _ => Self(None),
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for ListLength {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match deserializer.deserialize_any(ShapeVisitor)? {
-            Shape::List(length) => Self(Some(u32::try_from(length).unwrap_or(u32::MAX))),
-            _ => Self(None),
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for Word {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match deserializer.deserialize_any(ShapeVisitor)? {
-            Shape::Text { says_error: true, .. } => Self::Error,
-            _ => Self::Other,
-        })
     }
 }

@@ -4,8 +4,11 @@ mod body;
 pub mod chat;
 pub mod completions;
 mod event;
+mod lenient;
+mod repair;
 pub mod tokens;
 
+pub use body::tokens_asked;
 pub(crate) use event::cut;
 pub use event::error_text;
 
@@ -51,6 +54,8 @@ pub struct Offers {
 pub struct StreamEvent {
     /// What the event carries.
     pub content: Content,
+    /// Whether it is of the answer at all.
+    pub place: Place,
     /// Generated tokens in this event by their ids, where the server sends ids.
     pub token_ids: Option<u32>,
     /// Usage, from whatever event it comes in.
@@ -71,6 +76,16 @@ pub enum Content {
     Reasoning,
     /// Visible output: text, refusal or tool-call arguments.
     Visible,
+}
+
+/// Where an event stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Place {
+    /// Beside the answer: it has no choice, at most a usage, and is never a token.
+    #[default]
+    Beside,
+    /// In the answer: it has a choice, if perhaps an empty one.
+    InAnswer,
 }
 
 /// Token counts as a server reports them.

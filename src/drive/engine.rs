@@ -275,9 +275,7 @@ impl<'a> Engine<'a> {
         let (wire, clock) = (Arc::clone(self.wire), self.clock);
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { drop(stopped.await) };
-        let task = self
-            .flights
-            .spawn(async move { wire.exchange(clock, ready.body, ready.due_ns, stopped).await });
+        let task = self.flights.spawn(async move { wire.exchange(clock, ready, stopped).await });
         self.flying.insert(task.id(), Flying { flight, stop: Some(stop) });
         self.sent += 1;
     }

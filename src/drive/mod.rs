@@ -17,13 +17,12 @@ mod warm_up;
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 pub use interrupt::{Interrupt, Urgency, raise_on_signals};
 pub use round::run_round;
 pub use warm_up::warm_up;
 
-use crate::api::{Dialect, Offers};
+use self::feed::Ready;
+use crate::api::{Dialect, Offers, tokens_asked};
 use crate::clock::Clock;
 use crate::plan::{Phase, RoundPlan, Side};
 use crate::record::stored::{Health, RoundStatus};
@@ -64,11 +63,12 @@ impl Wire {
     async fn exchange(
         &self,
         clock: Clock,
-        body: Bytes,
-        due_ns: Option<u64>,
+        ready: Ready,
         stop: impl Future<Output = ()>,
     ) -> Exchange {
-        self.client.exchange_until(clock, &*self.dialect, body, due_ns, stop).await
+        let Ready { planned, body, due_ns, .. } = ready;
+        let max_tokens = tokens_asked(planned.output_tokens, &self.extra_body);
+        self.client.exchange_within(clock, &*self.dialect, body, due_ns, max_tokens, stop).await
     }
 }
 

@@ -17,9 +17,10 @@ use crate::report::progress::{Event, Reporter};
 use crate::report::terminal;
 use crate::rng::Seed;
 use crate::scenario::LoadPoint;
-use crate::server::redact_command;
+use crate::server;
 use crate::settings::{Launch, Settings};
 use crate::store::{Store, run_id};
+use crate::transport::Redactor;
 
 /// The first lines of a run: on what it runs, what will run, how long and how many tokens it takes.
 pub(super) fn announce(
@@ -99,8 +100,8 @@ fn command_line(settings: &Settings) -> Vec<String> {
 }
 
 fn redact_argument(settings: &Settings, argument: &str) -> String {
-    let plain = redact_command(argument);
-    settings.api_key.as_ref().map_or_else(|| plain.clone(), |key| key.redact(&plain))
+    let secrets = Redactor::new(settings.api_key.as_ref(), &settings.headers);
+    server::redact_argument(&secrets.redact(argument))
 }
 
 fn stored_points(plan: &Plan) -> Vec<StoredPoint> {

@@ -92,15 +92,28 @@ impl PreflightReport {
             _ => TokenSource::Events,
         };
         let counts = counts.words();
-        format!(
-            "`{}` on {engine}: {api}, prompts of {prompts}, tokens counted by {counts}",
-            self.model
-        )
+        // The name is sent as the server gave it, and shown without what would move a cursor.
+        let model: String = self.model.chars().filter(|letter| !letter.is_control()).collect();
+        format!("`{model}` on {engine}: {api}, prompts of {prompts}, tokens counted by {counts}")
     }
 
     fn find(&mut self, code: &str, severity: Severity, text: impl Into<String>, mend: &str) {
         let finding = Finding::new(code, severity, text);
         self.findings.push(if mend.is_empty() { finding } else { finding.with_mend(mend) });
+    }
+
+    /// With all that the server said in it put through `clean`. A server may echo the key anywhere: as a
+    /// model's name, as a version.
+    fn cleaned(mut self, clean: impl Fn(&str) -> String) -> Self {
+        for finding in &mut self.findings {
+            finding.text = clean(&finding.text);
+            finding.mend = finding.mend.as_deref().map(&clean);
+        }
+        self.engine_version = self.engine_version.as_deref().map(&clean);
+        let settings = std::mem::take(&mut self.engine_settings);
+        self.engine_settings =
+            settings.into_iter().map(|(name, value)| (clean(&name), clean(&value))).collect();
+        self
     }
 
     fn is_fatal(&self) -> bool {
@@ -151,7 +164,7 @@ pub async fn run(
     let report = PreflightReport::default();
     let mut examination = Examination { client, clock, settings, demands, report };
     examination.all().await;
-    examination.report
+    examination.report.cleaned(|text| client.clean(text))
 }
 
 impl Examination<'_> {

@@ -72,8 +72,8 @@ impl Examination<'_> {
         let body = String::from_utf8_lossy(&reply.body);
         let is_page = page::is_page(reply.header("content-type"), &body);
         let said = if is_page { page::words(&body) } else { body.trim().to_owned() };
-        let said = self.client.redact(&said);
-        let begin: String = said.chars().take(80).collect();
+        // Cleaned first, then cut: half a key is not found.
+        let begin: String = self.client.clean(&said).chars().take(80).collect();
         if is_page {
             return self.report.find(
                 "no_models",
@@ -219,11 +219,14 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// The models of an answer; none where it is no list of models.
+/// The models of an answer; none where it is no list of models. Some gateways leave the envelope out,
+/// or call the list `models`.
 fn served(body: &[u8]) -> Option<Vec<Served>> {
     let answer: Value = serde_json::from_slice(body).ok()?;
     let number = |model: &Value, name: &str| {
-        model.get(name).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok())
+        // 0 is told where the server does not know.
+        let number = model.get(name).and_then(Value::as_u64).filter(|n| *n > 0);
+        number.and_then(|n| u32::try_from(n).ok())
     };
     let model = |model: &Value| {
         let aliases = model.get("aliases").and_then(Value::as_array);
@@ -236,7 +239,8 @@ fn served(body: &[u8]) -> Option<Vec<Served>> {
             owner: model.get("owned_by").and_then(Value::as_str).map(str::to_owned),
         })
     };
-    Some(answer.get("data")?.as_array()?.iter().filter_map(model).collect())
+    let list = ["data", "models"].iter().find_map(|name| answer.get(name)?.as_array());
+    Some(list.or(answer.as_array())?.iter().filter_map(model).collect())
 }
 
 fn engine_of_owner(owner: &str) -> Option<String> {
@@ -312,6 +316,12 @@ mod tests {
         assert_eq!((read[0].id.as_str(), read[0].max_model_len), ("tiny", Some(4096)));
         assert_eq!(engine_of_owner(read[0].owner.as_deref().unwrap()).as_deref(), Some("vllm"));
         assert_eq!(served(br#"{"data":[]}"#), Some(vec![]));
+        for other in
+            [r#"[{"id":"tiny","max_model_len":0}]"#, r#"{"data":null,"models":[{"id":"tiny"}]}"#]
+        {
+            let read = served(other.as_bytes()).unwrap();
+            assert_eq!((read[0].id.as_str(), read[0].max_model_len), ("tiny", None), "{other}");
+        }
         assert_eq!(served(b"<html>"), None);
         assert_eq!(served(br#"{"error":"x"}"#), None);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Examination;
 use crate::api::chat::Chat;
 use crate::api::completions::Completions;
-use crate::api::{Dialect, GenerateRequest, Offers};
+use crate::api::{Dialect, GenerateRequest, Offers, tokens_asked};
 use crate::error::Error;
 use crate::record::Severity;
 use crate::rng::Seed;
@@ -69,11 +69,22 @@ impl Examination<'_> {
         };
         let refused = |error: Error| failure(FailureKind::BadRequest, error.to_string());
         let body = dialect.body(&request).map_err(refused)?;
-        let exchange = self.client.exchange(self.clock, dialect, body.clone(), None).await;
+        let max_tokens = tokens_asked(max_tokens, &self.settings.extra_body);
+        let ask = |body| {
+            self.client.exchange_within(
+                self.clock,
+                dialect,
+                body,
+                None,
+                max_tokens,
+                std::future::pending(),
+            )
+        };
+        let exchange = ask(body.clone()).await;
         // A connection that the server had closed meanwhile tells nothing of it.
         let stale = |f: &Failure| f.kind == FailureKind::StaleConnection;
         let exchange = match exchange.failure.as_ref().is_some_and(stale) {
-            true => self.client.exchange(self.clock, dialect, body, None).await,
+            true => ask(body).await,
             false => exchange,
         };
         match exchange.failure {
@@ -109,7 +120,7 @@ impl Examination<'_> {
             ApiChoice::Completions => &[ApiChoice::Completions],
             ApiChoice::Chat => &[ApiChoice::Chat],
         };
-        let mut first_failure = None;
+        let mut told: Option<(ApiChoice, Failure)> = None;
         for (place, api) in candidates.iter().enumerate() {
             self.report.api = *api;
             match Box::pin(self.probe_api(place as u64)).await {
@@ -119,14 +130,18 @@ impl Examination<'_> {
                         failure.kind,
                         FailureKind::Unauthorized | FailureKind::RateLimited
                     );
-                    first_failure.get_or_insert((*api, failure));
+                    // A path that is not there says less than why the other one failed.
+                    let absent = |f: &Failure| f.kind == FailureKind::NotFound;
+                    if told.as_ref().is_none_or(|(_, f)| absent(f) && !absent(&failure)) {
+                        told = Some((*api, failure));
+                    }
                     if hopeless {
                         break;
                     }
                 }
             }
         }
-        if let Some((api, failure)) = first_failure {
+        if let Some((api, failure)) = told {
             let path = Self::dialect(api).path();
             self.fail(&format!("a streamed request to `{path}`"), &failure);
         }

@@ -129,6 +129,9 @@ fn quota(failure: &Failure) -> Finding {
 /// What to do about a failed probe.
 fn mend(kind: FailureKind) -> &'static str {
     match kind {
+        FailureKind::UnexpectedStatus => {
+            "is the base URL right, and its scheme? if it moved, give the URL that it points to"
+        }
         FailureKind::NotFound => "is the base URL right, with its prefix?",
         FailureKind::NotAStream | FailureKind::InvalidEvent | FailureKind::Oversized => {
             "does a gateway or another service answer in the server's place? check the base URL"

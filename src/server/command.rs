@@ -76,6 +76,13 @@ pub fn redact_command(text: &str) -> String {
     if redacted == words { text.to_owned() } else { join(&redacted) }
 }
 
+/// One argument of a command line with its secrets replaced, as [`redact_command`] does: it is one word,
+/// spaces and all (`Authorization: Bearer x`).
+#[must_use]
+pub fn redact_argument(word: &str) -> String {
+    redact_word(word, 0)
+}
+
 /// One line to read, quoted where a shell would need it.
 fn join(words: &[String]) -> String {
     let special = |c: char| c.is_whitespace() || "'\"\\`$&|;<>()*?#~!{}".contains(c);
@@ -106,17 +113,17 @@ fn redact_words(words: &[String], depth: u32) -> Vec<String> {
 
 fn redact_word(word: &str, depth: u32) -> String {
     if let Some((name, _)) = word.split_once('=')
-        && is_secret_name(name)
+        && (is_secret_name(name) || is_secret_header(name))
         && !name.contains(char::is_whitespace)
     {
         return format!("{name}={REDACTED}");
     }
-    let lower = word.to_ascii_lowercase();
-    for header in ["authorization:", "x-api-key:", "api-key:"] {
-        if let Some(at) = lower.find(header) {
-            let name_end = at + header.len();
-            let space = if word[name_end..].starts_with(' ') { " " } else { "" };
-            return format!("{}{space}{REDACTED}", &word[..name_end]);
+    for (at, _) in word.match_indices(':') {
+        let (before, value) = word.split_at(at + 1);
+        let name = word[..at].rsplit(|c: char| !is_of_name(c)).next().unwrap_or_default();
+        if is_secret_header(name) {
+            let space = if value.starts_with(' ') { " " } else { "" };
+            return format!("{before}{space}{REDACTED}");
         }
     }
     if word.contains(char::is_whitespace) {
@@ -154,15 +161,35 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     matches!(last.as_str(), "key" | "keys") || ENDS.iter().any(|end| last.ends_with(end))
 }
 
+fn is_of_name(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_')
+}
+
+/// `Authorization`, `Proxy-Authorization`, `X-Api-Key`, `X-Auth-Token`, `Cookie`.
+fn is_secret_header(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    is_secret_name(&lower) || ["authorization", "auth", "cookie"].iter().any(|w| lower.ends_with(w))
+}
+
 /// Shapes that issuers of keys have made recognisable on purpose.
 fn is_key_shaped(word: &str) -> bool {
     const PREFIXES: [&str; 6] = ["sk-", "hf_", "ghp_", "github_pat_", "nvapi-", "xoxb-"];
     word.len() >= 20 && PREFIXES.iter().any(|prefix| word.starts_with(prefix))
 }
 
-/// `https://user:pass@host` without `user:pass`.
+/// `https://user:pass@host` without `user:pass`, and `user:pass@host` too; `image:tag@sha256:…` stays.
 fn redact_credentials(word: &str) -> String {
-    let Some(scheme_end) = word.find("://").map(|at| at + 3) else { return word.to_owned() };
+    let scheme_end = match word.find("://") {
+        Some(at) => at + 3,
+        None => match word.split_once('@') {
+            Some((user, host))
+                if user.contains(':') && !user.contains('/') && !host.starts_with("sha256:") =>
+            {
+                0
+            }
+            _ => return word.to_owned(),
+        },
+    };
     let authority_end = word[scheme_end..].find('/').map_or(word.len(), |at| scheme_end + at);
     match word[scheme_end..authority_end].rfind('@') {
         Some(at) => format!("{}{REDACTED}{}", &word[..scheme_end], &word[scheme_end + at..]),
@@ -234,6 +261,11 @@ mod tests {
             ("curl -H 'Authorization: Bearer abc'", "curl -H 'Authorization: [redacted]'"),
             ("PGPASSWORD=x MONKEY=y run", "PGPASSWORD=[redacted] MONKEY=y run"),
             ("run https://u:p@h/x", "run https://[redacted]@h/x"),
+            ("run u:p@h:80", "run [redacted]@h:80"),
+            ("curl -H 'Cookie: a=1; sid=x'", "curl -H 'Cookie: [redacted]'"),
+            ("curl -H X-Auth-Token:abc", "curl -H X-Auth-Token:[redacted]"),
+            ("curl -HProxy-Authorization:abc", "curl -HProxy-Authorization:[redacted]"),
+            ("curl -H 'authorization=Bearer abc'", "curl -H authorization=[redacted]"),
             ("run sk-0123456789abcdefghij", "run [redacted]"),
             ("run 'open --token x", "run 'open --token [redacted]"),
         ];
@@ -243,9 +275,23 @@ mod tests {
     }
 
     #[test]
+    fn an_argument_is_one_word() {
+        for (argument, shown) in [
+            ("X-Api-Key: abc def", "X-Api-Key: [redacted]"),
+            ("Authorization: Basic dXNlcg==", "Authorization: [redacted]"),
+            ("Authorization=Bearer abc", "Authorization=[redacted]"),
+            ("X-Trace: a b", "X-Trace: a b"),
+            ("vllm serve --api-key X", "vllm serve --api-key [redacted]"),
+            ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
+        ] {
+            assert_eq!(redact_argument(argument), shown);
+        }
+    }
+
+    #[test]
     fn ordinary_settings_are_left_alone() {
         let command = "vllm serve m --max-num-batched-tokens 2048 --long-prefill-token-threshold 4 \
-                       --tokenizer t --ssl-keyfile k 'a b'";
+                       --tokenizer t --ssl-keyfile k 'a b' nginx:1@sha256:ab host:80 tokenizer:x";
         assert_eq!(redact_command(command), command);
     }
 

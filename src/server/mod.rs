@@ -20,7 +20,7 @@ mod port;
 mod ready;
 mod running;
 
-pub use command::{CommandLine, redact_command};
+pub use command::{CommandLine, redact_argument, redact_command};
 pub use engine::engine_settings;
 pub use running::Running;
 

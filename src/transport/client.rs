@@ -19,8 +19,10 @@ use super::connections::Connections;
 use super::evidence::{Evidence, Redactor};
 use super::exchange::{self, Outgoing};
 use super::lines::Lines;
+use super::refusal::{self, compressed};
+use super::tally::most_events;
 use super::{BaseUrl, Failure, FailureKind};
-use crate::api::{Dialect, error_text};
+use crate::api::Dialect;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::settings::{ApiKey, Timeouts};
@@ -172,6 +174,12 @@ impl Client {
         self.0.redactor.redact(text)
     }
 
+    /// As [`Client::redact`], on one line, without control codes and at most 1 KiB: fit to be shown.
+    #[must_use]
+    pub fn clean(&self, text: &str) -> String {
+        self.0.redactor.message(text)
+    }
+
     /// Sends one streamed request and reads its answer to the end. `due_ns` (open loop) is kept
     /// beside the times on `clock`. It never fails: a failure is part of what was seen. Dropped
     /// before its end, it closes the connection.
@@ -182,17 +190,19 @@ impl Client {
         body: Bytes,
         due_ns: Option<u64>,
     ) -> Exchange {
-        self.exchange_until(clock, dialect, body, due_ns, std::future::pending()).await
+        self.exchange_within(clock, dialect, body, due_ns, u32::MAX, std::future::pending()).await
     }
 
-    /// As [`Client::exchange`], but it ends as `Cancelled` when `stop` is done: what had come by then
-    /// is kept, as it is of every failure.
-    pub async fn exchange_until(
+    /// As [`Client::exchange`], for an answer that was asked for `max_tokens` tokens: one that has come
+    /// to four times as many, and 4096 more, is broken off as a failure. When `stop` is done it ends
+    /// as `Cancelled`: what had come by then is kept, as it is of every failure.
+    pub async fn exchange_within(
         &self,
         clock: Clock,
         dialect: &dyn Dialect,
         body: Bytes,
         due_ns: Option<u64>,
+        max_tokens: u32,
         stop: impl Future<Output = ()>,
     ) -> Exchange {
         let outgoing = Outgoing {
@@ -200,6 +210,7 @@ impl Client {
             url: self.0.base_url.api(dialect.path()),
             body,
             timeouts: self.0.timeouts,
+            most_events: most_events(max_tokens),
             connections: &self.0.connections,
             redactor: &self.0.redactor,
         };
@@ -250,7 +261,11 @@ impl Client {
         let ends = evidence.ends(&self.0.redactor);
         Some(Failure {
             kind: classify::status(status),
-            message: self.0.redactor.message(&refusal_text(status, &reply.body)),
+            message: self.0.redactor.message(&refusal::text(
+                status,
+                &reply.body,
+                reply.header("location"),
+            )),
             retry_after: reply.header("retry-after").map(|v| self.0.redactor.message(v)),
             first_bytes: ends.first,
             last_bytes: ends.last,
@@ -298,6 +313,9 @@ impl Client {
             failed(error, Stage::Head { waited: Duration::from_nanos(clock.now_ns()) })
         })?;
         self.0.connections.answered(response.extensions());
+        if let Some(message) = compressed(response.headers()) {
+            return Err(self.failure(FailureKind::NotAStream, &message));
+        }
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|e| failed(e, Stage::Body))? {
             if body.len() + chunk.len() > PLAIN_BYTES {
@@ -325,41 +343,6 @@ impl Client {
             last_bytes: String::new(),
         }
     }
-}
-
-/// What a refusal says: the server's own words where it has any.
-pub(super) fn refusal_text(status: reqwest::StatusCode, body: &[u8]) -> String {
-    let said = match serde_json::from_slice::<Value>(body) {
-        Ok(value) => error_text(&value),
-        Err(_) => Some(plain_words(&String::from_utf8_lossy(body))).filter(|s| !s.is_empty()),
-    };
-    said.map_or_else(|| status.to_string(), |said| format!("{status}: {said}"))
-}
-
-/// A page's words on one line, its tags left out: gateways answer with HTML.
-fn plain_words(page: &str) -> String {
-    let is_page = page.trim_start().get(..1) == Some("<");
-    let mut words = String::new();
-    let mut inside_tag = false;
-    for letter in page.chars() {
-        match letter {
-            '<' if is_page => inside_tag = true,
-            '>' if is_page && inside_tag => {
-                inside_tag = false;
-                words.push(' ');
-            }
-            _ if inside_tag => {}
-            _ => words.push(letter),
-        }
-    }
-    let mut said: Vec<&str> = Vec::new();
-    for line in words.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        // A page's title is mostly its heading too.
-        if said.last() != Some(&line) {
-            said.push(line);
-        }
-    }
-    said.join(" ")
 }
 
 fn header_map(settings: &ClientSettings) -> Result<HeaderMap> {

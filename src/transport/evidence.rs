@@ -11,9 +11,12 @@ pub(super) const END_BYTES: usize = 512;
 /// The longest message, bytes.
 const MESSAGE_BYTES: usize = 1024;
 
+/// The shortest part of a header's value that is a secret by itself: shorter ones are words (`Basic`).
+const PART_BYTES: usize = 8;
+
 /// Everything that must not show: the key, and the values of headers that look like keys.
 #[derive(Clone, Default)]
-pub(super) struct Redactor {
+pub(crate) struct Redactor {
     secrets: Vec<ApiKey>,
     longest: usize,
 }
@@ -25,27 +28,37 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    pub(super) fn new(key: Option<&ApiKey>, headers: &[(String, String)]) -> Self {
+    pub(crate) fn new(key: Option<&ApiKey>, headers: &[(String, String)]) -> Self {
         let mut secrets: Vec<ApiKey> = key.cloned().into_iter().collect();
         for (name, value) in headers {
             let name = name.to_ascii_lowercase();
-            if ["auth", "key", "token", "cookie", "secret"].iter().any(|w| name.contains(w)) {
+            if ["auth", "key", "token", "cookie", "secret", "password"]
+                .iter()
+                .any(|word| name.contains(word))
+            {
                 secrets.push(ApiKey::new(value));
-                // `Bearer x`: a server may echo x alone.
+                // `Bearer x`, `a=x; b=y`: a server may echo x alone.
+                let parts =
+                    value.split(|c: char| c.is_whitespace() || matches!(c, ';' | ',' | '='));
+                secrets.extend(parts.filter(|part| part.len() >= PART_BYTES).map(ApiKey::new));
                 secrets.extend(value.split_whitespace().last().map(ApiKey::new));
             }
         }
+        // What holds another goes first, or its rest would be left standing.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose().len()));
         let longest = secrets.iter().map(|s| s.expose().len()).max().unwrap_or(0);
         Self { secrets, longest }
     }
 
-    pub(super) fn redact(&self, text: &str) -> String {
+    pub(crate) fn redact(&self, text: &str) -> String {
         self.secrets.iter().fold(text.to_owned(), |text, secret| secret.redact(&text))
     }
 
-    /// A message: redacted first, then cut to 1 KiB, so that no half of a secret stands at the cut.
+    /// A message: redacted first, then cut to 1 KiB, so that no half of a secret stands at the cut. On
+    /// one line and without control codes, which would move a reader's cursor.
     pub(super) fn message(&self, text: &str) -> String {
-        cut(self.redact(text), MESSAGE_BYTES)
+        let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
+        cut(self.redact(text).chars().map(plain).collect(), MESSAGE_BYTES)
     }
 }
 
@@ -90,8 +103,9 @@ impl Evidence {
     /// Whether nothing but comments, field names or white space can have come: nothing at all, or
     /// first bytes that begin as a stream of events does.
     pub(super) fn may_be_events(&self) -> bool {
-        let first = self.first.trim_ascii_start();
-        let begins = [b":".as_slice(), b"data", b"event", b"id", b"retry"];
+        let first = self.first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&self.first);
+        let first = first.trim_ascii_start();
+        let begins = [b":".as_slice(), b"data", b"error", b"event", b"id", b"retry"];
         first.is_empty() || begins.iter().any(|field| first.starts_with(field))
     }
 
@@ -163,5 +177,14 @@ mod tests {
         let redactor = Redactor::new(None, &headers);
         assert_eq!(redactor.message("abcd1234 dXNlcg== plain"), "[redacted] [redacted] plain");
         assert!(!format!("{redactor:?}").contains("abcd"));
+        let cookie = [("Cookie".to_owned(), "theme=dark; session=abcdefgh12; x=1".to_owned())];
+        let redactor = Redactor::new(None, &cookie);
+        assert_eq!(redactor.message("bad session abcdefgh12, x=1"), "bad session [redacted], x=1");
+        assert_eq!(redactor.message("theme=dark; session=abcdefgh12; x=1"), "[redacted]");
+    }
+
+    #[test]
+    fn a_message_is_one_line_without_control_codes() {
+        assert_eq!(Redactor::default().message("a\r\n\u{1b}[31mb\u{7}"), "a   [31mb ");
     }
 }

@@ -17,11 +17,11 @@ use tokio::time::Sleep;
 
 use super::answer::{Answer, Way};
 use super::classify;
-use super::client::refusal_text;
 use super::connections::Connections;
 use super::evidence::Redactor;
 use super::limits::Limits;
 use super::reading::{Fault, Reading};
+use super::refusal::{self, compressed, said};
 use super::{Failure, FailureKind, TokenTimeline};
 use crate::api::Dialect;
 use crate::clock::Clock;
@@ -94,6 +94,7 @@ pub(super) struct Outgoing<'a> {
     pub(super) url: String,
     pub(super) body: Bytes,
     pub(super) timeouts: Timeouts,
+    pub(super) most_events: usize,
     pub(super) connections: &'a Connections,
     pub(super) redactor: &'a Redactor,
 }
@@ -138,7 +139,8 @@ async fn send_and_read(outgoing: &Outgoing<'_>, reading: &mut Reading<'_>) -> Re
         let at_ns = clock.now_ns();
         match chunk {
             Ok(Some(chunk)) => match reading.take(at_ns, &chunk)? {
-                ControlFlow::Continue(()) => {}
+                // Where chunks come faster than they are read, the timer is never looked at.
+                ControlFlow::Continue(()) => in_time(&reading.limits, at_ns)?,
                 ControlFlow::Break(()) => break,
             },
             Ok(None) => {
@@ -172,13 +174,20 @@ async fn within<T>(
             biased;
             done = &mut work => return Ok(done),
             () = timer.as_mut() => {
-                let deadline = limits.next();
-                if clock.now_ns() >= deadline.at_ns {
-                    return Err(Fault::new(deadline.kind, deadline.message()));
-                }
-                timer.as_mut().reset(clock.instant(deadline.at_ns));
+                in_time(limits, clock.now_ns())?;
+                timer.as_mut().reset(clock.instant(limits.next().at_ns));
             }
         }
+    }
+}
+
+/// Whether it is earlier than the next deadline.
+fn in_time(limits: &Limits, now_ns: u64) -> Result<(), Fault> {
+    let deadline = limits.next();
+    if now_ns < deadline.at_ns {
+        Ok(())
+    } else {
+        Err(Fault::new(deadline.kind, deadline.message()))
     }
 }
 
@@ -187,24 +196,23 @@ async fn refused(reading: &mut Reading<'_>, mut response: Answer) -> Fault {
     let status = response.status;
     let location = text_header(&response.headers, &LOCATION);
     let body = read_bounded(reading, &mut response).await;
-    let mut message = refusal_text(status, &body);
-    if let Some(location) = location {
-        message.push_str(&format!(" (redirects are not followed; it points to `{location}`)"));
-    }
-    Fault::new(classify::status(status), message)
+    Fault::new(classify::status(status), refusal::text(status, &body, location.as_deref()))
 }
 
 /// Status 200 with a type that cannot be a stream: a gateway's page, or an answer in one piece.
 async fn refuse_other_types(reading: &mut Reading<'_>, response: &mut Answer) -> Result<(), Fault> {
+    if let Some(message) = compressed(&response.headers) {
+        read_bounded(reading, response).await;
+        return Err(Fault::new(FailureKind::NotAStream, message));
+    }
     let kind = text_header(&response.headers, &CONTENT_TYPE).unwrap_or_default();
     let kind = kind.to_ascii_lowercase();
     if !kind.starts_with("text/html") && !kind.starts_with("application/json") {
         return Ok(());
     }
     let body = read_bounded(reading, response).await;
-    let said = serde_json::from_slice(&body).ok().and_then(|v| crate::api::error_text(&v));
     let mut message = format!("expected a stream of events, got `{kind}`");
-    if let Some(said) = said {
+    if let Some(said) = said(&body) {
         message.push_str(&format!(": {said}"));
     }
     Err(Fault::new(FailureKind::NotAStream, message))

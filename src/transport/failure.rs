@@ -20,7 +20,7 @@ pub enum FailureKind {
     ClientDescriptors,
     /// Our own machine ran out of ports (EADDRNOTAVAIL).
     ClientPorts,
-    /// A reused connection that the server had already closed.
+    /// A connection that had stood idle and that the server had already closed.
     StaleConnection,
     /// The connection was reset before or in the answer.
     Reset,
@@ -42,7 +42,7 @@ pub enum FailureKind {
     NotAStream,
     /// An event that is not the dialect's JSON.
     InvalidEvent,
-    /// A line or event beyond the decoder's limit.
+    /// A line or event beyond the decoder's limit, or an answer far beyond its length.
     Oversized,
     /// An error object inside a 200 stream.
     ErrorInStream,

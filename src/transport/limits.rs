@@ -15,6 +15,8 @@ pub(super) enum Reached {
     FirstByte,
     /// A token, the last one at this time.
     Token { at_ns: u64 },
+    /// Its finish, the last token at this time: only the end of the stream is missing.
+    Finish { token_ns: u64 },
 }
 
 /// The limits of one request on the run's clock.
@@ -69,6 +71,12 @@ impl Limits {
             Reached::Token { at_ns } => {
                 Deadline::new(at_ns, idle, FailureKind::IdleTimeout, "no further token")
             }
+            Reached::Finish { token_ns } => Deadline::new(
+                token_ns,
+                idle,
+                FailureKind::IdleTimeout,
+                "the answer finished, but its stream did not end",
+            ),
         };
         let total = total.map(|limit| {
             Deadline::new(self.sent_ns, limit, FailureKind::TotalTimeout, "no end of the answer")
@@ -100,6 +108,7 @@ mod tests {
             (Reached::Nothing, None, 11, FailureKind::FirstByteTimeout),
             (Reached::FirstByte, None, 11, FailureKind::IdleTimeout),
             (Reached::Token { at_ns: 20_000_000_000 }, None, 22, FailureKind::IdleTimeout),
+            (Reached::Finish { token_ns: 20_000_000_000 }, None, 22, FailureKind::IdleTimeout),
             (Reached::Nothing, Some(5), 6, FailureKind::TotalTimeout),
             (Reached::Token { at_ns: 2_000_000_000 }, Some(5), 4, FailureKind::IdleTimeout),
         ] {

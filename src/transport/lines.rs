@@ -41,7 +41,7 @@ pub(super) enum LineError {
     Http {
         #[source]
         error: hyper::Error,
-        /// Whether the line had carried an answer before.
+        /// Whether the line had stood idle before, after an answer or opened ahead.
         reused: bool,
     },
 }
@@ -117,7 +117,7 @@ impl Lines {
         // Bounded: every turn but the last uses up an idle line.
         loop {
             let idle = self.take();
-            let may_repeat = idle.is_some();
+            let had_stood = idle.is_some();
             let Idle { mut line, connected_ns, .. } = match idle {
                 Some(idle) => idle,
                 None => self.dial().await?,
@@ -129,10 +129,10 @@ impl Lines {
                     let carrier = Carrier { connected, earlier_answers };
                     return Ok(Reached { line, response, carrier });
                 }
-                Err(Unsent { request: Some(back), .. }) if may_repeat => request = back,
+                Err(Unsent { request: Some(back), .. }) if had_stood => request = back,
                 Err(Unsent { error, .. }) => {
                     self.note_closed(&error, earlier_answers);
-                    return Err(LineError::Http { error, reused: earlier_answers > 0 });
+                    return Err(LineError::Http { error, reused: had_stood });
                 }
             }
         }

@@ -11,11 +11,14 @@ mod limits;
 mod line;
 mod lines;
 mod reading;
+mod refusal;
 pub mod sse;
 mod tally;
 pub mod timeline;
 mod tls;
 pub mod url;
+
+pub(crate) use evidence::Redactor;
 
 pub use client::{Client, ClientSettings, Endpoint, Reply};
 pub use exchange::{Exchange, TokenSource};

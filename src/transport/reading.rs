@@ -11,10 +11,11 @@ use super::connections::Connections;
 use super::evidence::{Evidence, Redactor};
 use super::exchange::{Outgoing, text_header};
 use super::limits::{Limits, Reached};
-use super::sse::{Decoder, Oversized};
-use super::tally::{Holds, MAX_EVENTS, Progress, Tally};
+use super::refusal::said;
+use super::sse::{self, Decoder, Oversized};
+use super::tally::{Holds, Progress, Tally};
 use super::{Exchange, Failure, FailureKind, TokenTimeline};
-use crate::api::Dialect;
+use crate::api::{Content, Dialect};
 use crate::clock::Clock;
 
 /// What went wrong, before its evidence is added.
@@ -48,6 +49,7 @@ pub(super) struct Reading<'a> {
 struct Events<'a> {
     dialect: &'a dyn Dialect,
     tally: Tally,
+    most_events: usize,
     seen: Seen,
     finish_reason: Option<String>,
     fault: Option<Fault>,
@@ -81,7 +83,8 @@ impl<'a> Reading<'a> {
             decoder: Decoder::new(),
             events: Events {
                 dialect,
-                tally: Tally::default(),
+                tally: Tally::new(outgoing.most_events),
+                most_events: outgoing.most_events,
                 seen: Seen::Nothing,
                 finish_reason: None,
                 fault: None,
@@ -120,7 +123,7 @@ impl<'a> Reading<'a> {
         }
         self.evidence.push(chunk);
         let (decoder, events, limits) = (&mut self.decoder, &mut self.events, &mut self.limits);
-        let flow = decoder.feed(chunk, |data| events.take(at_ns, data, limits));
+        let flow = decoder.feed(chunk, |event| events.take(at_ns, event, limits));
         if let Some(fault) = self.events.fault.take() {
             return Err(fault);
         }
@@ -162,7 +165,11 @@ impl<'a> Reading<'a> {
             Holds::Nothing
                 if self.events.seen == Seen::Nothing && !self.evidence.may_be_events() =>
             {
-                (FailureKind::NotAStream, "the body of the answer holds no event".to_owned())
+                let message = match said(self.evidence.ends(self.redactor).first.as_bytes()) {
+                    Some(said) => format!("the body of the answer holds no event: {said}"),
+                    None => "the body of the answer holds no event".to_owned(),
+                };
+                (FailureKind::NotAStream, message)
             }
             Holds::Nothing => (FailureKind::Empty, "status 200 and no token".to_owned()),
         };
@@ -199,9 +206,12 @@ impl<'a> Reading<'a> {
 }
 
 impl Events<'_> {
-    /// Takes the data of one event. Breaks where nothing further counts.
-    fn take(&mut self, at_ns: u64, data: &[u8], limits: &mut Limits) -> ControlFlow<()> {
-        let data = data.trim_ascii();
+    /// Takes one event. Breaks where nothing further counts.
+    fn take(&mut self, at_ns: u64, event: sse::Event<'_>, limits: &mut Limits) -> ControlFlow<()> {
+        let data = event.data.trim_ascii();
+        if event.name == sse::Name::Error {
+            return self.fail(FailureKind::ErrorInStream, said_error(data));
+        }
         if data.is_empty() {
             return ControlFlow::Continue(());
         }
@@ -218,15 +228,22 @@ impl Events<'_> {
             Progress::Token => limits.reached = Reached::Token { at_ns },
             Progress::Nothing => {}
             Progress::Full => {
-                let message = format!("more than {MAX_EVENTS} events");
+                let message = format!(
+                    "more than {} events: the server ignores the length that it was asked for",
+                    self.most_events
+                );
                 return self.fail(FailureKind::Oversized, message);
             }
         }
         if let Some(error) = event.error {
             return self.fail(FailureKind::ErrorInStream, error);
         }
-        if event.finish_reason.is_some() {
+        // Text after a finish is of another choice, which then has to finish too.
+        if event.finish_reason.is_some() || event.content != Content::None {
             self.finish_reason = event.finish_reason;
+        }
+        if let (Some(_), Reached::Token { at_ns }) = (&self.finish_reason, limits.reached) {
+            limits.reached = Reached::Finish { token_ns: at_ns };
         }
         ControlFlow::Continue(())
     }
@@ -235,4 +252,9 @@ impl Events<'_> {
         self.fault = Some(Fault { kind, message });
         ControlFlow::Break(())
     }
+}
+
+/// What an event that is named an error says.
+fn said_error(data: &[u8]) -> String {
+    said(data).unwrap_or_else(|| "an event named `error`, without a word".to_owned())
 }

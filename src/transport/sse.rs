@@ -4,6 +4,9 @@
 //! so that U+2028 inside JSON does not split a line; comments and unknown fields are skipped; a
 //! byte-order mark at the start is dropped; an event that the stream breaks off is discarded.
 //! An event whose only `data` line lies within one chunk is handed out without a copy.
+//!
+//! One thing goes beyond the standard: a field `error` is data of an event named so, as older
+//! llama-servers break off an answer.
 
 use std::ops::{ControlFlow, Range};
 
@@ -20,6 +23,25 @@ pub struct Oversized {
     pub limit_bytes: usize,
 }
 
+/// What an event is named by its `event` field, as far as it matters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Name {
+    /// Anything else, or nothing.
+    #[default]
+    Other,
+    /// `error`.
+    Error,
+}
+
+/// One whole event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// Its name.
+    pub name: Name,
+    /// Its data lines, joined by LF.
+    pub data: &'a [u8],
+}
+
 /// An incremental decoder: chunks in, split anywhere; the data of whole events out.
 #[derive(Debug)]
 pub struct Decoder {
@@ -28,6 +50,7 @@ pub struct Decoder {
     /// The data lines so far of an event whose end has not come yet, joined by LF.
     data: Vec<u8>,
     pending: Pending,
+    name: Name,
     start: Start,
     after_cr: bool,
     limit_bytes: usize,
@@ -71,13 +94,14 @@ impl Decoder {
             line: Vec::new(),
             data: Vec::new(),
             pending: Pending::None,
+            name: Name::Other,
             start: Start::FirstLine,
             after_cr: false,
             limit_bytes,
         }
     }
 
-    /// Takes the next bytes and hands the data of every event they complete to `sink`, in order.
+    /// Takes the next bytes and hands every event they complete to `sink`, in order.
     /// Stops early, with the rest of the chunk dropped, where `sink` breaks.
     ///
     /// # Errors
@@ -85,7 +109,7 @@ impl Decoder {
     pub fn feed(
         &mut self,
         chunk: &[u8],
-        mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
+        mut sink: impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Oversized> {
         let mut at = 0;
         if self.after_cr && !chunk.is_empty() {
@@ -123,7 +147,7 @@ impl Decoder {
         &mut self,
         chunk: &[u8],
         mut range: Range<usize>,
-        sink: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+        sink: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Oversized> {
         if self.start == Start::FirstLine {
             self.start = Start::Later;
@@ -135,7 +159,9 @@ impl Decoder {
         if line.is_empty() {
             return Ok(self.dispatch(chunk, sink));
         }
-        if let Some(offset) = value_offset(line) {
+        let field = Field::of(line);
+        self.name = field.name().unwrap_or(self.name);
+        if let Some(offset) = field.data_at() {
             if range.len() - offset > self.limit_bytes {
                 return Err(Oversized { limit_bytes: self.limit_bytes });
             }
@@ -153,7 +179,7 @@ impl Decoder {
     fn take_carried(
         &mut self,
         chunk: &[u8],
-        sink: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+        sink: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Oversized> {
         let mut line = std::mem::take(&mut self.line);
         let result = self.take_carried_line(&line, chunk, sink);
@@ -166,7 +192,7 @@ impl Decoder {
         &mut self,
         line: &[u8],
         chunk: &[u8],
-        sink: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+        sink: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Oversized> {
         let mut line = line;
         if self.start == Start::FirstLine {
@@ -176,7 +202,9 @@ impl Decoder {
         if line.is_empty() {
             return Ok(self.dispatch(chunk, sink));
         }
-        if let Some(offset) = value_offset(line) {
+        let field = Field::of(line);
+        self.name = field.name().unwrap_or(self.name);
+        if let Some(offset) = field.data_at() {
             self.keep_pending(chunk)?;
             self.append(&line[offset..])?;
         }
@@ -187,13 +215,14 @@ impl Decoder {
     fn dispatch(
         &mut self,
         chunk: &[u8],
-        sink: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+        sink: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
+        let name = std::mem::take(&mut self.name);
         match std::mem::replace(&mut self.pending, Pending::None) {
             Pending::None => ControlFlow::Continue(()),
-            Pending::InChunk(range) => sink(&chunk[range]),
+            Pending::InChunk(range) => sink(Event { name, data: &chunk[range] }),
             Pending::Copied => {
-                let flow = sink(&self.data);
+                let flow = sink(Event { name, data: &self.data });
                 self.data.clear();
                 flow
             }
@@ -230,13 +259,48 @@ impl Decoder {
     }
 }
 
-/// Where the value of a `data` line begins; none for any other line (a comment, `event`, `id`).
-fn value_offset(line: &[u8]) -> Option<usize> {
-    match line.strip_prefix(b"data")? {
-        [] => Some(4),
-        [b':', b' ', ..] => Some(6),
-        [b':', ..] => Some(5),
-        _ => None,
+/// What a line says.
+enum Field {
+    /// Data, from this byte on.
+    Data(usize),
+    /// Data of an error, from this byte on.
+    ErrorData(usize),
+    Name(Name),
+    /// A comment, `id`, `retry`, or a field unknown.
+    Other,
+}
+
+impl Field {
+    fn of(line: &[u8]) -> Self {
+        let (name, value_at) = match memchr::memchr(b':', line) {
+            Some(colon) => {
+                let space = usize::from(line.get(colon + 1) == Some(&b' '));
+                (&line[..colon], colon + 1 + space)
+            }
+            None => (line, line.len()),
+        };
+        match name {
+            b"data" => Self::Data(value_at),
+            b"error" => Self::ErrorData(value_at),
+            b"event" if &line[value_at..] == b"error" => Self::Name(Name::Error),
+            b"event" => Self::Name(Name::Other),
+            _ => Self::Other,
+        }
+    }
+
+    fn data_at(&self) -> Option<usize> {
+        match *self {
+            Self::Data(at) | Self::ErrorData(at) => Some(at),
+            Self::Name(_) | Self::Other => None,
+        }
+    }
+
+    fn name(&self) -> Option<Name> {
+        match *self {
+            Self::ErrorData(_) => Some(Name::Error),
+            Self::Name(name) => Some(name),
+            Self::Data(_) | Self::Other => None,
+        }
     }
 }
 
@@ -250,8 +314,8 @@ mod tests {
         let mut decoder = Decoder::new();
         let mut events = Vec::new();
         for chunk in chunks {
-            let flow = decoder.feed(chunk, |data| {
-                events.push(data.to_vec());
+            let flow = decoder.feed(chunk, |event| {
+                events.push(event.data.to_vec());
                 ControlFlow::Continue(())
             });
             assert_eq!(flow, Ok(ControlFlow::Continue(())));
@@ -286,6 +350,28 @@ mod tests {
         check("data\n\ndata:\n\n", &["", ""]);
         check("event: x\nid: 1\nretry: 5\ndata: a\n\nevent: y\n\ndatum: z\n\n", &["a"]);
         check(" data: a\n\nDATA: b\n\n", &[]);
+    }
+
+    #[test]
+    fn an_error_is_told_by_its_name_or_by_its_field() {
+        let stream = "event: error\ndata: a\n\ndata: b\n\nevent:error\n\ndata: c\n\n\
+            error: {}\n\nevent: error\nevent: message\ndata: d\n\ndata\nerror\n\n";
+        let expect =
+            [(true, "a"), (false, "b"), (false, "c"), (true, "{}"), (false, "d"), (true, "\n")];
+        for size in [1, 3, stream.len()] {
+            let mut decoder = Decoder::new();
+            let mut events = Vec::new();
+            for chunk in stream.as_bytes().chunks(size) {
+                let flow = decoder.feed(chunk, |event| {
+                    let data = String::from_utf8(event.data.to_vec()).unwrap();
+                    events.push((event.name == Name::Error, data));
+                    ControlFlow::Continue(())
+                });
+                assert_eq!(flow, Ok(ControlFlow::Continue(())));
+            }
+            let events: Vec<(bool, &str)> = events.iter().map(|(e, d)| (*e, d.as_str())).collect();
+            assert_eq!(events, expect, "{size}");
+        }
     }
 
     #[test]
@@ -327,7 +413,7 @@ mod tests {
     #[test]
     fn a_limit_holds_however_the_bytes_come() {
         let line = [b"data: ".as_slice(), &[b'x'; 100]].concat();
-        let sink = |_: &[u8]| ControlFlow::Continue(());
+        let sink = |_: Event<'_>| ControlFlow::Continue(());
         let oversized = Err(Oversized { limit_bytes: 64 });
         let whole = [line.as_slice(), b"\n\n"].concat();
         assert_eq!(Decoder::with_limit(64).feed(&whole, sink), oversized, "whole");

@@ -2,23 +2,31 @@
 //!
 //! The first authority that holds for the whole request counts it:
 //!
-//! 1. **token ids**: every event with text carries a list of ids. An event has as many tokens as
-//!    ids, also where its text is "".
-//! 2. **event usage**: every event with text carries a running usage that starts at 1 or more and
-//!    never falls. An event has as many tokens as the usage grew by; growth counts also where the
-//!    text is "", and an event without growth carries no token.
+//! 1. **token ids**: every event with text carries a list of ids, and at least half of the lists hold some. An
+//!    event has as many tokens as ids, also where its text is "".
+//! 2. **event usage**: every event with text carries a running usage that starts at 1 or more, never
+//!    falls, and grows with most of them: one that stands still is a final usage sent early, or counts
+//!    each event by itself. An event has as many tokens as the usage grew by; growth counts also where
+//!    the text is "", and an event without growth carries no token. What the usage after the answer
+//!    counts beyond it (an end-of-sequence token) falls to the last event: that usage is no token's time.
 //! 3. **final usage**: N tokens by the last usage seen, spread over the E events with text: the
 //!    first i events have ⌊iN/E⌋ tokens between them where N ≥ E (what is left over, such as an
 //!    end-of-sequence token that has no text, so falls to the later events and never makes the
-//!    first token look like two), and ⌈iN/E⌉ where N < E (so that the first event has one). Events
-//!    left with 0 tokens are dropped.
+//!    first token look like two). Where N < E the first event and the last have one each and the others
+//!    lie evenly between; events without one stay, since the answer was not over before the last of them.
 //! 4. **events**: one token an event with text, where nobody counted.
 
 use super::{TokenEvent, TokenSource};
-use crate::api::{Content, StreamEvent, Usage};
+use crate::api::{Content, Place, StreamEvent, Usage};
 
 /// The most events kept of one request: more than any context holds tokens.
 pub(super) const MAX_EVENTS: usize = 4_000_000;
+
+/// The most events of an answer that was asked for so many tokens. Servers that ignore the limit end an
+/// answer themselves, after 1024 tokens or so; one that goes on beyond this would never free its slot.
+pub(super) fn most_events(max_tokens: u32) -> usize {
+    (max_tokens as usize).saturating_mul(4).saturating_add(4096).min(MAX_EVENTS)
+}
 
 #[derive(Debug, Clone, Copy)]
 struct Seen {
@@ -29,10 +37,11 @@ struct Seen {
 }
 
 /// What came so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tally {
     seen: Vec<Seen>,
     usage: Usage,
+    most_events: usize,
 }
 
 /// Whether an event moved the answer on.
@@ -65,6 +74,11 @@ pub(super) struct Counted {
 }
 
 impl Tally {
+    /// Nothing yet, and room for so many events.
+    pub(super) fn new(most_events: usize) -> Self {
+        Self { seen: Vec::new(), usage: Usage::default(), most_events }
+    }
+
     /// Notes an event that had been read at `at_ns`.
     pub(super) fn push(&mut self, at_ns: u64, event: &StreamEvent) -> Progress {
         let before = self.usage.completion_tokens.unwrap_or(0);
@@ -77,11 +91,12 @@ impl Tally {
             };
         }
         let ids = event.token_ids.is_some_and(|ids| ids > 0);
-        let grew = completion_tokens.is_some_and(|now| now > before);
+        let in_answer = event.place == Place::InAnswer;
+        let grew = in_answer && completion_tokens.is_some_and(|now| now > before);
         if event.content == Content::None && !ids && !grew {
             return Progress::Nothing;
         }
-        if self.seen.len() >= MAX_EVENTS {
+        if self.seen.len() >= self.most_events {
             return Progress::Full;
         }
         self.seen.push(Seen {
@@ -128,6 +143,9 @@ impl Tally {
 
     fn by_ids(&self) -> Option<Vec<TokenEvent>> {
         self.with_text().all(|seen| seen.token_ids.is_some()).then_some(())?;
+        let texts = self.with_text().count();
+        let with_ids = self.with_text().filter(|seen| seen.token_ids > Some(0)).count();
+        (2 * with_ids >= texts).then_some(())?;
         let events = self.seen.iter().filter_map(|seen| {
             let ids = seen.token_ids.unwrap_or(0);
             (ids > 0).then(|| seen.token_event(ids))
@@ -140,30 +158,39 @@ impl Tally {
         self.with_text().next()?.completion_tokens.filter(|&first| first > 0)?;
         self.with_text().all(|seen| seen.completion_tokens.is_some()).then_some(())?;
         let mut before = 0;
+        let mut growing = 0;
         let mut events = Vec::with_capacity(self.seen.len());
         for seen in &self.seen {
             let Some(now) = seen.completion_tokens else { continue };
             let grown = now.checked_sub(before)?;
             if grown > 0 {
+                growing += usize::from(seen.content != Content::None);
                 events.push(seen.token_event(grown));
             }
             before = now;
         }
+        (2 * growing > self.with_text().count()).then_some(())?;
+        let beyond = self.usage.completion_tokens?.checked_sub(before)?;
+        // More than the events counted themselves is no remainder: the two counts differ.
+        (beyond <= before).then_some(())?;
+        let last = events.last_mut()?;
+        last.tokens = last.tokens.saturating_add(beyond);
         Some(events)
     }
 
     fn by_final_usage(&self) -> Option<Vec<TokenEvent>> {
-        let tokens = self.usage.completion_tokens.filter(|&tokens| tokens > 0)?;
+        let tokens = u64::from(self.usage.completion_tokens.filter(|&tokens| tokens > 0)?);
         let texts = self.with_text().count() as u64;
+        let due = |i: u64| match texts {
+            _ if tokens >= texts => i * tokens / texts,
+            // Here texts > tokens, so that there are two at least.
+            _ => 1 + (i - 1) * (tokens - 1) / (texts - 1),
+        };
         let mut events = Vec::with_capacity(self.seen.len());
         let mut given = 0;
         for (seen, i) in self.with_text().zip(1_u64..) {
-            let product = i * u64::from(tokens);
-            let due =
-                if u64::from(tokens) >= texts { product / texts } else { product.div_ceil(texts) };
-            if due > given {
-                events.push(seen.token_event(u32::try_from(due - given).unwrap_or(u32::MAX)));
-            }
+            let due = due(i);
+            events.push(seen.token_event(u32::try_from(due - given).unwrap_or(u32::MAX)));
             given = due;
         }
         Some(events).filter(|events| !events.is_empty())
@@ -197,8 +224,10 @@ mod tests {
     use super::*;
 
     fn event(content: Content, ids: Option<u32>, completion_tokens: Option<u32>) -> StreamEvent {
+        let beside = content == Content::None && ids.is_none();
         StreamEvent {
             content,
+            place: if beside { Place::Beside } else { Place::InAnswer },
             token_ids: ids,
             usage: completion_tokens
                 .map(|n| Usage { completion_tokens: Some(n), ..Usage::default() }),
@@ -207,7 +236,7 @@ mod tests {
     }
 
     fn count(events: &[StreamEvent]) -> Counted {
-        let mut tally = Tally::default();
+        let mut tally = Tally::new(MAX_EVENTS);
         for (event, at_ns) in events.iter().zip(1..) {
             tally.push(at_ns, event);
         }
@@ -218,7 +247,7 @@ mod tests {
     impl Tally {
         /// The same question asked the long way.
         fn seen_tokens(&self) -> Vec<TokenEvent> {
-            Self { seen: self.seen.clone(), usage: self.usage }.count().events
+            Self { seen: self.seen.clone(), ..*self }.count().events
         }
     }
 
@@ -253,13 +282,15 @@ mod tests {
             let mut events = vec![event(Content::Visible, None, None); texts];
             events.push(event(Content::None, None, Some(tokens)));
             let counted = count(&events);
-            let least = (tokens / texts as u32).max(1);
+            let least = tokens / texts as u32;
             prop_assert_eq!(counted.output_tokens, Some(tokens));
             prop_assert_eq!(counted.source, Some(TokenSource::FinalUsage));
             prop_assert_eq!(counted.events[0].at_ns, 1);
-            prop_assert_eq!(counted.events[0].tokens, least);
+            prop_assert_eq!(counted.events[0].tokens, least.max(1));
             prop_assert!(counted.events.iter().all(|e| e.tokens == least || e.tokens == least + 1));
-            prop_assert_eq!(counted.events.len(), texts.min(tokens as usize));
+            prop_assert_eq!(counted.events.len(), texts, "the answer ends with its last text");
+            let last = counted.events.last().unwrap();
+            prop_assert!(last.tokens > 0 || tokens == 1, "{:?}", last);
         }
 
         #[test]
@@ -275,7 +306,8 @@ mod tests {
                 .map(|&(kind, ids, usage)| event(kinds[usize::from(kind)], ids, usage))
                 .collect();
             let counted = count(&events);
-            prop_assert!(counted.events.iter().all(|e| e.tokens > 0 && e.content != Content::None));
+            prop_assert!(counted.events.iter().all(|e| e.content != Content::None));
+            prop_assert!(counted.events.first().is_none_or(|e| e.tokens > 0));
             prop_assert!(counted.events.is_sorted_by_key(|e| e.at_ns));
         }
     }

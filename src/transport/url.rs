@@ -22,8 +22,13 @@ impl BaseUrl {
     pub fn parse(text: &str) -> Result<Self> {
         let text = text.trim();
         if !text.contains("://") {
-            return Err(Error::usage(format!("the URL `{text}` has no scheme"))
-                .with_hint(format!("write `http://{text}`")));
+            // `user:password@host` and `host?key=…` have no scheme either.
+            return Err(if text.contains(['@', '?']) {
+                Error::usage("the server's URL has no scheme").with_hint("write `http://…`")
+            } else {
+                Error::usage(format!("the URL `{text}` has no scheme"))
+                    .with_hint(format!("write `http://{text}`"))
+            });
         }
         let url = reqwest::Url::parse(text)
             .map_err(|e| Error::usage("the server's URL cannot be read").with_cause(e))?;
@@ -36,8 +41,12 @@ impl BaseUrl {
                 .with_hint("use `http://` or `https://`"));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(Error::usage(format!("the URL `{text}` has a query or fragment"))
-                .with_hint("give the base URL alone, for example `http://host:8000`"));
+            let base = text.split(['?', '#']).next().unwrap_or_default();
+            return Err(Error::usage(format!("the URL `{base}…` has a query or fragment"))
+                .with_hint(
+                    "give the base URL alone; a key goes into a header: `--header 'K: V'`, or \
+                 `--api-key-env NAME`",
+                ));
         }
         let origin = url.origin().ascii_serialization();
         let path = strip_endpoint(url.path().trim_end_matches('/'));
@@ -148,11 +157,13 @@ mod tests {
             ("ftp://h", "not HTTP"),
             ("http://", "cannot be read"),
             ("http://h:99999", "cannot be read"),
-            ("http://h/v1?key=1", "query"),
+            ("user:hunter2@h:8000", "no scheme"),
+            ("h:8000?key=hunter2", "no scheme"),
+            ("http://h/v1?key=hunter2", "`http://h/v1…` has a query"),
             ("http://h/#a", "query or fragment"),
         ] {
             let error = BaseUrl::parse(text).unwrap_err().render();
-            assert!(error.contains(part), "{text}: {error}");
+            assert!(error.contains(part) && !error.contains("hunter2"), "{text}: {error}");
         }
         let error = BaseUrl::parse("http://user:hunter2@h").unwrap_err().render();
         assert!(error.contains("user name") && !error.contains("hunter2"), "{error}");

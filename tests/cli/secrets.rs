@@ -9,13 +9,18 @@ const KEY: &str = "sk-not-for-any-eye-4711";
 
 #[track_caller]
 fn nothing_tells_the_key(place: &Place, said: &Said) {
-    assert!(!said.stdout.contains(KEY), "{}", said.stdout);
-    assert!(!said.stderr.contains(KEY), "{}", said.stderr);
+    nothing_tells(KEY, place, said);
+}
+
+#[track_caller]
+fn nothing_tells(secret: &str, place: &Place, said: &Said) {
+    assert!(!said.stdout.contains(secret), "{}", said.stdout);
+    assert!(!said.stderr.contains(secret), "{}", said.stderr);
     let files = place.files();
     assert!(!files.is_empty());
     for (path, bytes) in files {
-        let told = bytes.windows(KEY.len()).any(|part| part == KEY.as_bytes());
-        assert!(!told, "{} holds the key", path.display());
+        let told = bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
+        assert!(!told, "{} holds the secret", path.display());
     }
 }
 
@@ -29,6 +34,27 @@ fn a_key_that_serves_is_kept_nowhere() {
     command.env("OUR_KEY", KEY);
     let said = Said::of(command).ended_with(0);
     nothing_tells_the_key(&place, &said);
+}
+
+#[test]
+fn a_secret_in_a_header_is_kept_nowhere() {
+    let server = simulator(|_| {});
+    let url = server.url();
+    // No well-known shape: only its place tells what it is.
+    let secret = "not.for.any.eye.4711";
+    for header in [
+        format!("X-Api-Key: {secret}"),
+        format!("Authorization: Basic {secret}=="),
+        format!("authorization=Bearer {secret}"),
+        format!("Cookie: theme=dark; session={secret}"),
+        format!("Proxy-Authorization: {secret}"),
+    ] {
+        let place = Place::new();
+        let args = [&["run", "--url", &url, "--header", &header], &SMALL[..]].concat();
+        let said = Said::of(place.command(&args)).ended_with(0);
+        nothing_tells(secret, &place, &said);
+        assert!(place.run_json().to_string().contains("[redacted]"), "{header}");
+    }
 }
 
 /// Answers every request with 401 and all that it was told.

@@ -38,8 +38,8 @@ fn decode(chunks: &[&[u8]]) -> Vec<Vec<u8>> {
     let mut decoder = Decoder::new();
     let mut events = Vec::new();
     for chunk in chunks {
-        let flow = decoder.feed(chunk, |data| {
-            events.push(data.to_vec());
+        let flow = decoder.feed(chunk, |event| {
+            events.push(event.data.to_vec());
             ControlFlow::Continue(())
         });
         assert_eq!(flow, Ok(ControlFlow::Continue(())));

@@ -84,6 +84,31 @@ async fn a_page_or_a_whole_answer_is_not_a_stream() {
 }
 
 #[tokio::test]
+async fn what_is_no_stream_speaks_for_itself() {
+    let packed = b"\x1f\x8b\x08\x00data".as_slice();
+    for (headers, body, said) in [
+        (
+            "content-type: text/event-stream\r\n",
+            br#"{"error":{"message":"boom"}}"#.as_slice(),
+            "boom",
+        ),
+        ("content-type: application/json\r\n", br#"{"error":{"message":"boom"}}"#, "boom"),
+        ("content-type: application/problem+json\r\n", br#"{"title":"t","detail":"boom"}"#, "boom"),
+        ("", b"{\"detail\":\"boom\"}\n", "boom"),
+        ("content-type: text/html\r\n", b"<html><title>Sign in</title>", "Sign in"),
+        ("content-type: text/event-stream\r\ncontent-encoding: GZIP\r\n", packed, "`gzip`"),
+        ("content-type: text/event-stream\r\n", packed, "no event"),
+    ] {
+        let head = format!("HTTP/1.1 200 OK\r\n{headers}content-length: {}\r\n\r\n", body.len());
+        let exchange = ask(vec![Step::Raw([head.as_bytes(), body].concat())]).await;
+        assert_kind(&exchange, FailureKind::NotAStream);
+        let message = exchange.failure.unwrap().message;
+        assert!(message.contains(said), "{message}");
+        assert!(!message.contains(char::is_control), "{message:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_stream_without_a_token_is_empty() {
     for steps in [
         stream(&[]),
@@ -109,6 +134,59 @@ async fn an_error_inside_a_stream_is_no_success() {
         assert_kind(&exchange, FailureKind::ErrorInStream);
         assert_eq!(exchange.failure.unwrap().message, said);
         assert_eq!(exchange.timeline.events.len(), 1, "what came before is kept");
+    }
+}
+
+#[tokio::test]
+async fn an_error_is_one_by_whatever_it_is_told() {
+    let named = |data: &str| Step::Chunk(format!("event: error\ndata: {data}\n\n").into_bytes());
+    let field = |data: &str| Step::Chunk(format!("error: {data}\n\n").into_bytes());
+    for error in [
+        named(r#"{"message":"boom"}"#),
+        named("boom"),
+        field(r#"{"code":500,"message":"boom"}"#),
+        event(r#"{"code":500,"message":"boom"}"#),
+        event(r#"{"type":"error","message":"boom"}"#),
+        event(r#"{"object":"error","message":"boom"}"#),
+        event(r#"{"detail":"boom"}"#),
+        event(r#"{"error":{"message":"boom"},"choices":[{"delta":{},"finish_reason":"error"}]}"#),
+    ] {
+        // What comes after it, a finish even, makes no success of it.
+        let steps = vec![stream_head(), event(TEXT), error, event(FINISH), event(DONE), end()];
+        let exchange = ask(steps).await;
+        assert_kind(&exchange, FailureKind::ErrorInStream);
+        assert_eq!(exchange.failure.unwrap().message, "boom");
+        assert_eq!(exchange.timeline.events.len(), 1);
+    }
+    let silent = ask(vec![stream_head(), event(TEXT), named(""), event(FINISH), end()]).await;
+    assert_kind(&silent, FailureKind::ErrorInStream);
+    for no_error in [
+        r#"{"type":"ping"}"#,
+        r#"{"message":"still working"}"#,
+        r#"{"code":0,"message":"ok","error":null}"#,
+        r#"{"error":{},"detail":null,"choices":[]}"#,
+    ] {
+        assert_fine(&ask(stream(&[no_error, TEXT, no_error, FINISH, DONE])).await);
+    }
+}
+
+#[tokio::test]
+async fn a_finish_reason_is_one_only_where_the_answer_came_to_its_end() {
+    let text = |reason: &str| {
+        format!(r#"{{"choices":[{{"delta":{{"content":"a"}},"finish_reason":{reason}}}]}}"#)
+    };
+    for reason in [r#""abort""#, r#""error""#, r#""cancelled""#] {
+        let exchange = ask(stream(&[TEXT, &text(reason), DONE])).await;
+        assert_kind(&exchange, FailureKind::ErrorInStream);
+        assert!(exchange.failure.unwrap().message.contains(reason.trim_matches('"')));
+    }
+    for reason in [r#""""#, r#""null""#, "null", "false", "0", "[]", "{}"] {
+        let exchange = ask(stream(&[&text(reason), &text(reason), DONE])).await;
+        assert_kind(&exchange, FailureKind::Incomplete);
+        assert_fine(&ask(stream(&[&text(reason), FINISH, DONE])).await);
+    }
+    for reason in [r#""stop""#, r#""length""#, r#""tool_calls""#, r#""eos_token""#] {
+        assert_fine(&ask(stream(&[TEXT, &text(reason), DONE])).await);
     }
 }
 
@@ -159,6 +237,33 @@ async fn an_endless_line_stops_at_the_limit() {
     let exchange = ask(steps).await;
     assert_kind(&exchange, FailureKind::Oversized);
     assert_eq!(exchange.failure.unwrap().last_bytes, "x".repeat(512));
+}
+
+#[tokio::test]
+async fn an_answer_without_an_end_stops_far_beyond_its_length() {
+    let many = format!("data: {TEXT}\n\n").repeat(1000);
+    let mut steps = vec![stream_head()];
+    steps.extend(vec![Step::Chunk(many.into_bytes()); 6]);
+    steps.extend([event(FINISH), event(DONE), end()]);
+    let server = Server::always(steps).await;
+    let (client, clock) = (server.client(), server.clock);
+    let ask = |max_tokens| {
+        client.exchange_within(clock, &Chat, "{}".into(), None, max_tokens, std::future::pending())
+    };
+    let endless = ask(100).await;
+    assert_kind(&endless, FailureKind::Oversized);
+    assert_eq!(endless.timeline.events.len(), 4 * 100 + 4096);
+    assert!(endless.failure.unwrap().message.contains("4496 events"));
+    assert_fine(&ask(500).await);
+}
+
+#[tokio::test]
+async fn a_stream_that_does_not_end_after_its_finish_is_told_so() {
+    let steps = vec![stream_head(), event(TEXT), event(FINISH), Step::Hang];
+    let exchange = ask_within(&Server::always(steps).await, limits(60_000, 100, None)).await;
+    assert_kind(&exchange, FailureKind::IdleTimeout);
+    let message = exchange.failure.unwrap().message;
+    assert_eq!(message, "the answer finished, but its stream did not end within 0.1 s");
 }
 
 #[tokio::test]
@@ -271,6 +376,18 @@ async fn keep_alives_do_not_hide_a_stall() {
 }
 
 #[tokio::test]
+async fn a_flood_without_a_token_does_not_hide_a_stall() {
+    // More than is read within the limits, so that a chunk lies ready at every turn.
+    for line in ["z\n", ": ping\n\n", "data: {}\n\n"] {
+        let flood = Step::Flood(line.repeat(65_536 / line.len()).into_bytes());
+        let server = Server::play(vec![vec![vec![stream_head(), event(TEXT), flood]]]).await;
+        let exchange = ask_within(&server, limits(60_000, 300, None)).await;
+        assert_kind(&exchange, FailureKind::IdleTimeout);
+        assert_eq!(exchange.timeline.events.len(), 1, "{line:?}");
+    }
+}
+
+#[tokio::test]
 async fn tokens_reset_the_idle_limit_but_not_the_total() {
     let token = || [pause_ms(60), event(TEXT)];
     let mut steps = vec![stream_head()];
@@ -294,6 +411,16 @@ async fn a_connection_that_the_server_had_closed_is_stale() {
     assert_kind(&stale, FailureKind::StaleConnection);
     assert_eq!(server.requests().len(), 2, "no hidden retry");
     assert_fine(&server.exchange(&client, &Chat).await);
+}
+
+#[tokio::test]
+async fn a_connection_opened_ahead_that_the_server_had_closed_is_stale() {
+    let server = Server::play(vec![vec![vec![Step::Close]]]).await;
+    let client = server.client();
+    assert_eq!(client.open(1).await, 1);
+    assert_kind(&server.exchange(&client, &Chat).await, FailureKind::StaleConnection);
+    // One made for the request alone cannot have been closed before it.
+    assert_kind(&server.exchange(&client, &Chat).await, FailureKind::Reset);
 }
 
 #[tokio::test]

@@ -19,6 +19,8 @@ pub(crate) enum Step {
     Raw(Vec<u8>),
     /// Writes bytes as one HTTP chunk.
     Chunk(Vec<u8>),
+    /// Writes bytes as one HTTP chunk, again and again until nobody reads.
+    Flood(Vec<u8>),
     /// Waits.
     Pause(Duration),
     /// Closes with a reset.
@@ -107,11 +109,10 @@ async fn serve(mut socket: TcpStream, answers: Vec<Vec<Step>>, clock: Clock, log
         for step in steps {
             let bytes = match step {
                 Step::Raw(bytes) => bytes,
-                Step::Chunk(bytes) => {
-                    let mut framed = format!("{:x}\r\n", bytes.len()).into_bytes();
-                    framed.extend_from_slice(&bytes);
-                    framed.extend_from_slice(b"\r\n");
-                    framed
+                Step::Chunk(bytes) => framed(&bytes),
+                Step::Flood(bytes) => {
+                    while socket.write_all(&framed(&bytes)).await.is_ok() {}
+                    return;
                 }
                 Step::Pause(time) => {
                     tokio::time::sleep(time).await;
@@ -130,6 +131,10 @@ async fn serve(mut socket: TcpStream, answers: Vec<Vec<Step>>, clock: Clock, log
             }
         }
     }
+}
+
+fn framed(chunk: &[u8]) -> Vec<u8> {
+    [format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat()
 }
 
 async fn read_request(socket: &mut TcpStream) -> Option<String> {

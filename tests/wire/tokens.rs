@@ -2,7 +2,7 @@
 
 use inferometer::api::Content;
 use inferometer::api::completions::Completions;
-use inferometer::transport::{Exchange, TokenSource};
+use inferometer::transport::{Exchange, FailureKind, TokenSource};
 
 use super::script::*;
 
@@ -151,7 +151,10 @@ async fn the_final_usage_is_spread_over_the_events_with_text() {
         (4, 4, vec![1, 1, 1, 1]),
         (3, 7, vec![2, 2, 3]),
         (4, 5, vec![1, 1, 1, 2]), // an end-of-sequence token has no text: not the first event's
-        (4, 2, vec![1, 1]),       // more events than tokens
+        // More events than tokens: the answer lasts until its last text all the same.
+        (4, 2, vec![1, 0, 0, 1]),
+        (4, 3, vec![1, 0, 1, 1]),
+        (4, 1, vec![1, 0, 0, 0]),
         (1, 9, vec![9]),
     ] {
         let total = usage(total);
@@ -183,4 +186,116 @@ async fn one_token() {
     let exchange =
         chat(&[ROLE, TEXT, FINISH, r#"{"choices":[],"usage":{"completion_tokens":1}}"#]).await;
     check(&exchange, TokenSource::FinalUsage, &[1]);
+}
+
+#[tokio::test]
+async fn a_usage_that_stands_still_counts_no_event() {
+    let text =
+        |n: u32| format!(r#"{{"choices":[{{"text":"a"}}],"usage":{{"completion_tokens":{n}}}}}"#);
+    let finish = |n: u32| {
+        format!(
+            r#"{{"choices":[{{"text":"","finish_reason":"stop"}}],"usage":{{"completion_tokens":{n}}}}}"#
+        )
+    };
+    // The sum of the answer in every event; each event counted by itself; one that stops counting.
+    for running in [[4, 4, 4, 4], [1, 1, 1, 1], [1, 2, 2, 2]] {
+        let texts: Vec<String> = running.iter().map(|n| text(*n)).collect();
+        let finish = finish(4);
+        let mut events: Vec<&str> = texts.iter().map(String::as_str).collect();
+        events.extend([finish.as_str(), DONE]);
+        check(&completions(&events).await, TokenSource::FinalUsage, &[1, 1, 1, 1]);
+    }
+    let (first, later) = (
+        r#"{"choices":[{"text":"a","token_ids":[5]}]}"#,
+        r#"{"choices":[{"text":"a","token_ids":[]}]}"#,
+    );
+    let finish = finish(4);
+    let events: [&str; 6] = [first, later, later, later, &finish, DONE];
+    check(&completions(&events).await, TokenSource::FinalUsage, &[1, 1, 1, 1]);
+}
+
+#[tokio::test]
+async fn a_usage_after_the_answer_is_no_tokens_time() {
+    let text = |n: u32| {
+        event(&format!(r#"{{"choices":[{{"text":"a"}}],"usage":{{"completion_tokens":{n}}}}}"#))
+    };
+    let finish =
+        r#"{"choices":[{"text":"","finish_reason":"stop"}],"usage":{"completion_tokens":3}}"#;
+    let last = |n: u32| event(&format!(r#"{{"choices":[],"usage":{{"completion_tokens":{n}}}}}"#));
+    // One token more (an end-of-sequence token), 300 ms after the last text.
+    for (beyond, source, expect) in [
+        (3, TokenSource::EventUsage, [1, 1, 1]),
+        (4, TokenSource::EventUsage, [1, 1, 2]),
+        (2, TokenSource::FinalUsage, [1, 0, 1]), // the two counts differ: the last one counts
+        (300, TokenSource::FinalUsage, [100, 100, 100]),
+    ] {
+        let steps = vec![
+            stream_head(),
+            text(1),
+            text(2),
+            text(3),
+            event(finish),
+            pause_ms(300),
+            last(beyond),
+            event(DONE),
+            end(),
+        ];
+        let server = Server::always(steps).await;
+        let exchange = server.exchange(&server.client(), &Completions).await;
+        check(&exchange, source, &expect);
+        let written = server.written_ns();
+        assert!(exchange.timeline.events[2].at_ns < written[5], "E2EL ends with the answer");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_count_counts_nothing() {
+    let with = |usage: &str| format!(r#"{{"choices":[],"usage":{usage}}}"#);
+    for usage in [
+        "null",
+        "[]",
+        "[1,2]",
+        r#""none""#,
+        "7",
+        "true",
+        "{}",
+        r#"{"completion_tokens":null}"#,
+        r#"{"completion_tokens":0}"#,
+        r#"{"completion_tokens":-3}"#,
+        r#"{"completion_tokens":2.5}"#,
+        r#"{"completion_tokens":"2"}"#,
+        r#"{"completion_tokens":1e30}"#,
+        r#"{"completion_tokens":99999999999}"#,
+        r#"{"completion_tokens":4294967295}"#,
+        r#"{"completion_tokens":[2]}"#,
+        r#"{"completion_tokens":{"total":2}}"#,
+    ] {
+        let exchange = chat(&[ROLE, TEXT, TEXT, FINISH, &with(usage), DONE]).await;
+        check(&exchange, TokenSource::Events, &[1, 1]);
+        assert_eq!(exchange.input_tokens, None, "{usage}");
+    }
+    for usage in [
+        r#"{"completion_tokens":4,"prompt_tokens":9}"#,
+        r#"{"completion_tokens":4.0,"prompt_tokens":9.0,"prompt_tokens_details":"x"}"#,
+        r#"{"completion_tokens":4,"prompt_tokens":9,"prompt_tokens_details":[],"cost":{}}"#,
+    ] {
+        let exchange = chat(&[ROLE, TEXT, TEXT, FINISH, &with(usage), DONE]).await;
+        check(&exchange, TokenSource::FinalUsage, &[2, 2]);
+        assert_eq!((exchange.input_tokens, exchange.cached_tokens), (Some(9), None), "{usage}");
+    }
+}
+
+#[tokio::test]
+async fn two_answers_side_by_side_are_counted_together() {
+    let text =
+        |index: u32| format!(r#"{{"choices":[{{"index":{index},"delta":{{"content":"a"}}}}]}}"#);
+    let finish = |index: u32| {
+        format!(r#"{{"choices":[{{"index":{index},"delta":{{}},"finish_reason":"stop"}}]}}"#)
+    };
+    let usage = r#"{"choices":[],"usage":{"completion_tokens":4}}"#;
+    let (zero, one, end_zero, end_one) = (text(0), text(1), finish(0), finish(1));
+    let whole: [&str; 8] = [&zero, &one, &zero, &end_zero, &one, &end_one, usage, DONE];
+    check(&chat(&whole).await, TokenSource::FinalUsage, &[1, 1, 1, 1]);
+    let cut = chat(&[&zero, &one, &zero, &end_zero, &one, usage, DONE]).await;
+    assert_kind(&cut, FailureKind::Incomplete);
 }

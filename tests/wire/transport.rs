@@ -101,6 +101,83 @@ async fn streams_in_every_legal_form() {
 }
 
 #[tokio::test]
+async fn an_event_of_odd_parts_is_read_for_what_it_holds() {
+    for odd in [
+        r#"{"choices":null}"#,
+        r#"{"choices":[null]}"#,
+        r#"{"choices":[[]]}"#,
+        r#"{"choices":[{}]}"#,
+        r#"{"choices":[{"delta":null}]}"#,
+        r#"{"choices":[{"delta":"x"}]}"#,
+        r#"{"choices":[{"delta":[]}]}"#,
+        r#"{"choices":[{"delta":{"content":7,"tool_calls":{}}}]}"#,
+        r#"{"choices":[{"delta":{"tool_calls":[null,{"function":"f"}],"function_call":"g"}}]}"#,
+        r#"{"choices":[],"usage":"none"}"#,
+        r#"{"choices":[],"usage":[1,2]}"#,
+        r#"{"id":7,"object":null,"type":[]}"#,
+        "{}",
+    ] {
+        let exchange =
+            Server::always(stream(&[odd, TEXT, odd, TEXT, FINISH, DONE])).await.chat().await;
+        assert_fine(&exchange);
+        assert_eq!(exchange.timeline.events.len(), 2, "{odd}");
+        assert_eq!(exchange.output_tokens, Some(2), "{odd}");
+    }
+}
+
+#[tokio::test]
+async fn a_broken_character_spoils_no_answer() {
+    for content in [
+        b"\xf0\x9f".as_slice(),
+        b"a\xffb",
+        br"\ud83d",
+        br"\ude00",
+        br"\ud83d\u0041",
+        b"\xff\\ud83d",
+    ] {
+        let data = [br#"data: {"choices":[{"delta":{"content":""#, content, b"\"}}]}\n\n"].concat();
+        let steps = vec![stream_head(), Step::Chunk(data), event(FINISH), event(DONE), end()];
+        let exchange = Server::always(steps).await.chat().await;
+        assert_fine(&exchange);
+        assert_eq!(exchange.timeline.events.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn answers_in_every_legal_form_of_http() {
+    let events = format!("data: {TEXT}\n\ndata: {FINISH}\n\ndata: [DONE]\n\n");
+    let length = events.len();
+    let chunked = format!("{length:x};a=b;c=\"d\"\r\n{events}\r\n0;e=f\r\nx-trailer: 1\r\n\r\n");
+    let sse = "content-type: text/event-stream\r\n";
+    for answer in [
+        format!("HTTP/1.1 200 OK\r\n{sse}transfer-encoding: chunked\r\n\r\n{chunked}"),
+        format!(
+            "HTTP/1.1 200\r\nCONTENT-TYPE:Text/Event-Stream\r\ntRANSFER-eNCODING:Chunked\r\n\r\n{chunked}"
+        ),
+        format!("HTTP/1.1 200 OK\r\n{sse}Content-Length: {length}\r\n\r\n{events}"),
+        format!(
+            "HTTP/1.1 200 OK\r\n{sse}content-encoding: identity\r\nContent-Length: {length}\r\n\r\n{events}"
+        ),
+        format!("HTTP/1.1 200 OK\r\n{sse}Connection: close\r\n\r\n{events}"),
+        format!("HTTP/1.0 200 OK\r\n{sse}\r\n{events}"),
+        format!(
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n{sse}Content-Length: {length}\r\n\r\n{events}"
+        ),
+        format!(
+            "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n\
+             HTTP/1.1 200 OK\r\n{sse}Content-Length: {length}\r\n\r\n{events}"
+        ),
+    ] {
+        let server =
+            Server::play(vec![vec![vec![Step::Raw(answer.clone().into_bytes()), Step::Close]]])
+                .await;
+        let exchange = server.chat().await;
+        assert_fine(&exchange);
+        assert_eq!((exchange.status, exchange.timeline.events.len()), (Some(200), 1), "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn plain_answers_come_with_any_status() {
     let server = Server::play(vec![vec![
         answer("200 OK", "x-Odd: 1\r\n", r#"{"data":[]}"#),
@@ -173,4 +250,39 @@ async fn a_header_of_the_users_own_takes_the_keys_place() {
     let request = server.requests()[0].to_ascii_lowercase();
     assert!(request.contains("authorization: basic dxnlcg==\r\n"));
     assert_eq!(request.matches("authorization:").count(), 1);
+}
+
+#[tokio::test]
+async fn a_redirect_is_told_and_takes_the_key_nowhere() {
+    let other = Server::always(stream(&[TEXT, FINISH, DONE])).await;
+    for status in
+        ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"]
+    {
+        let location =
+            format!("location: {}/v1/models\r\n", other.url.replace("127.0.0.1", "localhost"));
+        let server = Server::always(answer(status, &location, "<h1>moved</h1>")).await;
+        let settings =
+            ClientSettings { api_key: Some(ApiKey::new("sk-1234")), ..server.settings() };
+        let client = Client::new(settings).unwrap();
+        let streamed = server.exchange(&client, &Chat).await;
+        assert_kind(&streamed, FailureKind::UnexpectedStatus);
+        let plain = client.get(Endpoint::Api("models")).await.unwrap();
+        let plain = client.refusal(&plain).unwrap();
+        for failure in [streamed.failure.unwrap(), plain] {
+            assert!(
+                failure.message.contains("it points to `http://localhost:"),
+                "{}",
+                failure.message
+            );
+        }
+    }
+    assert_eq!(other.log.lock().unwrap().connections, 0);
+}
+
+#[tokio::test]
+async fn a_packed_plain_answer_is_called_so() {
+    let server = Server::always(answer("200 OK", "content-encoding: gzip\r\n", "\u{1f}x")).await;
+    let failure = server.client().get(Endpoint::Api("models")).await.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::NotAStream);
+    assert!(failure.message.contains("`gzip`"), "{}", failure.message);
 }
