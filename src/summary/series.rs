@@ -91,7 +91,7 @@ impl Series {
 /// how many were in flight.
 fn tells_ends(records: &[RequestRecord]) -> bool {
     let mut completed = records.iter().filter(|r| r.outcome == Outcome::Completed).peekable();
-    completed.peek().is_none() || completed.any(|record| ended_ns(record).is_some())
+    completed.peek().is_none() || completed.any(|record| record.ended_ns().is_some())
 }
 
 /// The width of a bin for a round of this length.
