@@ -4,7 +4,7 @@
 use inferometer::rng::Seed;
 use inferometer::sim::virtual_run::{Arrival, SlotStart, VirtualRequest, closed_loop, open_loop};
 use inferometer::sim::{
-    Engine, EventKind, Noise, Prefill, Preset, Profile, RequestSpec, start_seed,
+    Engine, EventKind, FrontEnd, Noise, Prefill, Preset, Profile, RequestSpec, start_seed,
 };
 
 const S: u64 = 1_000_000_000;
@@ -70,6 +70,17 @@ fn a_long_prompt_is_computed_in_pieces_of_the_budget() {
     // 2048 + 2048 + 904 tokens: three iterations of 6 ms, 0.020 ms a token, 2 ms of way in.
     assert_eq!(run[0].ttft_ns(), 2_000_000 + 3 * 6_000_000 + 5000 * 20_000);
     assert_eq!(run[0].tpot_ms(), None);
+}
+
+#[test]
+fn a_request_sent_at_the_moment_an_iteration_ends_joins_the_next() {
+    let mut profile = Preset::Statistics.profile();
+    profile.front = FrontEnd { busy_at_512_ms: 0.0, in_ms: 0.0, in_sigma: 0.0, out_ms: 0.0 };
+    let specs = [RequestSpec::new(100, 1), RequestSpec::new(100, 9), RequestSpec::new(100, 1)];
+    let run = closed_loop(&mut quiet(profile), 0, &specs, 2, SlotStart::Together);
+    // Two prompts take 6 + 200 x 0.020 ms. The third then shares an iteration with one that decodes.
+    assert_eq!((run[2].sent_ns, run[2].ttft_ns()), (10_000_000, 6_000_000 + 2_000_000 + 40_000));
+    assert_eq!(run[1].gaps_ns[..2], [8_040_000, 6_040_000]);
 }
 
 #[test]

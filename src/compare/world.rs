@@ -157,7 +157,7 @@ impl World {
 }
 
 /// A standard normal number.
-pub(super) fn normal(rng: &mut ChaCha8Rng) -> f64 {
+fn normal(rng: &mut ChaCha8Rng) -> f64 {
     StandardNormal.sample(rng)
 }
 

@@ -124,6 +124,9 @@ pub struct Engine {
     running: Vec<Sequence>,
     reserved_tokens: u64,
     iteration_ends_ns: Option<u64>,
+    /// Whether an iteration ended at the very moment that the caller asked for. The next one begins with the
+    /// next call, so that requests submitted at that moment still join it.
+    rests: bool,
     /// Tokens on their way back. Times never fall, because the way back takes a fixed time.
     leaving: VecDeque<EngineEvent>,
     totals: Gauges,
@@ -146,6 +149,7 @@ impl Engine {
             running: Vec::new(),
             reserved_tokens: 0,
             iteration_ends_ns: None,
+            rests: false,
             leaving: VecDeque::new(),
             totals: Gauges::default(),
         }
@@ -207,7 +211,11 @@ impl Engine {
     /// When something next happens inside; `None` while idle.
     #[must_use]
     pub fn next_event_time(&self) -> Option<u64> {
-        let work = self.iteration_ends_ns.or_else(|| self.arriving.peek().map(|r| r.0.0));
+        let begins = self.rests && !(self.running.is_empty() && self.waiting.is_empty());
+        let work = self
+            .iteration_ends_ns
+            .or(begins.then_some(self.now_ns))
+            .or_else(|| self.arriving.peek().map(|r| r.0.0));
         let leave = self.leaving.front().map(|event| event.at_ns);
         match (work, leave) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -229,8 +237,13 @@ impl Engine {
                 Some(end) if end <= to_ns => {
                     self.now_ns = end;
                     self.end_iteration();
+                    self.rests = end == to_ns;
+                    if self.rests {
+                        break;
+                    }
                 }
                 Some(_) => break,
+                None if self.rests => self.rests = false,
                 None => match self.arriving.peek() {
                     Some(Reverse((at, _))) if *at <= to_ns => self.now_ns = self.now_ns.max(*at),
                     _ => break,

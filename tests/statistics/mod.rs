@@ -5,6 +5,7 @@
 mod acceptance;
 mod exact;
 mod negative;
+mod requests;
 mod rules;
 mod vectors;
 

@@ -1,6 +1,11 @@
 //! The acceptance table: how often the decision is right, beside the published figures.
 //!
-//! The rows are those of the statistics page (docs/statistics.md, section 9) that need no requests.
+//! The rows here are those of the statistics page (docs/statistics.md, section 9) that need no
+//! requests: values of starts are made up. [`requests`] has the others.
+
+pub mod criterion;
+pub mod requests;
+pub mod server;
 
 use std::ops::RangeInclusive;
 
@@ -9,10 +14,7 @@ use rand_distr::{Beta, Binomial, Distribution};
 
 use crate::metric::Measure;
 use crate::rng::Seed;
-use crate::stats::crossover::{Bounds, Crossover, Curve, Steadiness};
-use crate::stats::distribution::normal_quantile;
 use crate::stats::proportion::Count;
-use crate::stats::starts::pooled_quantile;
 
 use super::cell::Cell;
 use super::decide::{ErrorTerm, Options, decide};
@@ -20,7 +22,7 @@ use super::decision::{Decision, Deviation, Flag};
 use super::failures::{FailureCounts, FailureFlag, FailureOptions, judge};
 use super::looks::{Looks, Step};
 use super::verdict::Verdict;
-use super::world::{Effect, Starts, World, normal};
+use super::world::{Effect, Starts, World};
 
 /// What is counted in a report: how often it happened, of how often it could have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,6 +131,8 @@ pub struct Figure {
     pub accepted: RangeInclusive<f64>,
     /// What came out.
     pub ours: f64,
+    /// Of how many reports.
+    pub reports: u32,
 }
 
 impl Figure {
@@ -136,6 +140,14 @@ impl Figure {
     #[must_use]
     pub fn is_accepted(&self) -> bool {
         self.accepted.contains(&self.ours)
+    }
+
+    /// Whether a share of few reports is within two of their Monte Carlo errors of what is accepted.
+    #[must_use]
+    pub fn is_near_accepted(&self) -> bool {
+        let (low, high) = (self.accepted.start(), self.accepted.end());
+        let error = |share: f64| (share * (1.0 - share) / f64::from(self.reports.max(1))).sqrt();
+        (low - 2.0 * error(*low)..=high + 2.0 * error(*high)).contains(&self.ours)
     }
 }
 
@@ -247,12 +259,11 @@ pub fn table(reports: u32, seed: Seed) -> Vec<Figure> {
         .map(|row| {
             let Row { name, published, accepted, world, trial } = row;
             let ours = share(&world, &trial, reports, seed.named(name));
-            Figure { name, published, accepted, ours }
+            Figure { name, published, accepted, ours, reports }
         })
         .collect();
     figures.extend(look_figures(reports, seed.named("looks")));
     figures.extend(failure_figures(reports, seed.named("failures")));
-    figures.extend(coverage_figures(reports, seed.named("coverage")));
     figures
 }
 
@@ -260,7 +271,8 @@ pub fn table(reports: u32, seed: Seed) -> Vec<Figure> {
 fn look_figures(reports: u32, seed: Seed) -> Vec<Figure> {
     let world = World::simulated(20);
     let looks = [5, 8, 12];
-    let figure = |name, published, accepted, ours| Figure { name, published, accepted, ours };
+    let figure =
+        |name, published, accepted, ours| Figure { name, published, accepted, ours, reports };
     let unchanged = run_looks(&world, &looks, Effect::Everywhere(0.0), reports, seed.named("same"));
     let slower = run_looks(&world, &looks, Effect::Everywhere(0.03), reports, seed.named("slower"));
     vec![
@@ -359,92 +371,14 @@ fn failure_figures(reports: u32, seed: Seed) -> Vec<Figure> {
             published: ".011",
             accepted: 0.0..=0.02,
             ours: share(&bursts, &bursts, bare, seed.named("same")),
+            reports,
         },
         Figure {
             name: "errors, 0 to 1 %, N = 2560, alpha .001",
             published: ".996",
             accepted: 0.97..=1.0,
             ours: share(&none, &some, strict, seed.named("more")),
+            reports,
         },
     ]
-}
-
-/// Rows whose published figures come from simulated requests. Ours come from Gaussian stand-ins, so
-/// they test the intervals, not the simulator.
-fn coverage_figures(reports: u32, seed: Seed) -> Vec<Figure> {
-    let accepted = 0.91..=0.995;
-    let hulls = hull_coverage(reports, seed.named("hull"));
-    let names = ["hull CI of p50, M = 10, N = 512", "hull CI of p90", "hull CI of p99"];
-    let published = [".96-.98", ".93-.97", ".96-.98"];
-    let figure =
-        |name, published, ours| Figure { name, published, accepted: accepted.clone(), ours };
-    let mut figures: Vec<Figure> =
-        (0..3).map(|i| figure(names[i], published[i], hulls[i])).collect();
-    let crossover = crossover_coverage(reports, seed.named("crossover"));
-    figures.push(figure("crossover jackknife-t coverage, M = 5", ".96-.97", crossover));
-    figures
-}
-
-/// How often the hull holds the true p50, p90 and p99: ten starts of 512 log-normal latencies,
-/// which differ by 1 % between starts and are correlated by 0.5 from one request to the next.
-fn hull_coverage(reports: u32, seed: Seed) -> [f64; 3] {
-    const START_SD: f64 = 0.01;
-    const REQUEST_SD: f64 = 0.5;
-    const LAG1: f64 = 0.5;
-    let total_sd = START_SD.hypot(REQUEST_SD);
-    let mut covered = [0_u32; 3];
-    for report in 0..reports {
-        let mut rng = seed.nth(report.into()).rng();
-        let mut start = || -> Vec<f64> {
-            let offset = START_SD * normal(&mut rng);
-            let mut state = normal(&mut rng);
-            let mut request = || {
-                state = LAG1 * state + (1.0 - LAG1 * LAG1).sqrt() * normal(&mut rng);
-                (offset + REQUEST_SD * state).exp()
-            };
-            (0..512).map(|_| request()).collect()
-        };
-        let starts: Vec<Vec<f64>> = (0..10).map(|_| start()).collect();
-        let views: Vec<&[f64]> = starts.iter().map(Vec::as_slice).collect();
-        for (covered, q) in covered.iter_mut().zip([0.5, 0.9, 0.99]) {
-            let truth = (total_sd * normal_quantile(q)).exp();
-            let holds = pooled_quantile(&views, q, 0.95)
-                .is_some_and(|found| (found.hull.low..=found.hull.high).contains(&truth));
-            *covered += u32::from(holds);
-        }
-    }
-    covered.map(|covered| f64::from(covered) / f64::from(reports.max(1)))
-}
-
-/// How often the interval of the crossover holds the true one, with five starts whose latencies
-/// differ by 2 % each and 5 % in common.
-fn crossover_coverage(reports: u32, seed: Seed) -> f64 {
-    const LOAD: [f64; 5] = [1.0, 4.0, 16.0, 64.0, 128.0];
-    const LATENCY: [f64; 5] = [10.0, 12.0, 20.0, 300.0, 900.0];
-    const QPS: [f64; 5] = [1.0, 3.9, 14.0, 30.0, 33.0];
-    let truth = crossover_of(&LOAD, &[LATENCY.to_vec()], &[QPS.to_vec()]);
-    let Some((truth, _)) = truth else { return 0.0 };
-    let covers = |report: u32| {
-        let mut rng = seed.nth(report.into()).rng();
-        let mut noisy = |row: &[f64; 5]| -> Vec<f64> {
-            let common = 0.05 * normal(&mut rng);
-            row.iter().map(|v| v * (common + 0.02 * normal(&mut rng)).exp()).collect()
-        };
-        let latency: Vec<Vec<f64>> = (0..5).map(|_| noisy(&LATENCY)).collect();
-        let qps: Vec<Vec<f64>> = (0..5).map(|_| noisy(&QPS)).collect();
-        match crossover_of(&LOAD, &latency, &qps) {
-            Some((_, Bounds::Within(interval))) => (interval.low..=interval.high).contains(&truth),
-            _ => false,
-        }
-    };
-    (0..reports).filter(|report| covers(*report)).count() as f64 / f64::from(reports.max(1))
-}
-
-fn crossover_of(load: &[f64], latency: &[Vec<f64>], qps: &[Vec<f64>]) -> Option<(f64, Bounds)> {
-    let steadiness = vec![Steadiness::Steady; load.len()];
-    let curve = Curve { load, latency, throughput: qps, steadiness: &steadiness };
-    match curve.crossover()? {
-        Crossover::At(located) => Some((located.load, located.bounds)),
-        _ => None,
-    }
 }
