@@ -223,6 +223,24 @@ async fn pages_that_are_no_list_of_models() {
 }
 
 #[tokio::test]
+async fn a_named_model_is_tried_where_the_list_is_empty_or_fails() {
+    // As servers that load on demand do (`transformers serve`).
+    let lists =
+        [json_answer(200, &json!({"data": []})), refusal(500, "no cache"), refusal(404, "")];
+    for list in lists {
+        let answer = move |r: &Request| (r.path == "/v1/models").then(|| list.clone());
+        let server = serve(answer).await;
+        let mut settings = Settings::for_url(&server.url);
+        settings.model = Some("tiny".to_owned());
+        let report = examine(&settings, DEMANDS).await;
+        assert!(report.fatal().is_none(), "{:?}", report.findings);
+        assert_eq!(report.model, "tiny");
+        let trusted = report.findings.iter().find(|f| f.code == "no_models").unwrap();
+        assert!(trusted.text.contains("taken on trust"), "{}", trusted.text);
+    }
+}
+
+#[tokio::test]
 async fn a_quota_is_no_slow_server() {
     let report = report_of(|request| {
         (request.path == "/v1/completions")

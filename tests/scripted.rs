@@ -42,6 +42,7 @@ impl Request {
 }
 
 /// Status, extra header lines, content type and body.
+#[derive(Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: &'static str,

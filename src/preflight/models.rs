@@ -31,8 +31,10 @@ impl Examination<'_> {
             Err(failure) => return self.fail("the list of models", &failure),
         };
         self.read_engine(&reply);
-        if reply.status == 404 || reply.status == 405 {
+        if matches!(reply.status, 404 | 405 | 501) {
             self.without_list();
+        } else if reply.status >= 500 && self.settings.model.is_some() {
+            self.trust(&format!("the server's list of models fails (status {})", reply.status));
         } else if let Some(failure) = self.client.refusal(&reply) {
             return self.fail("the list of models", &failure);
         } else {
@@ -49,19 +51,25 @@ impl Examination<'_> {
     }
 
     fn without_list(&mut self) {
-        let Some(model) = self.settings.model.clone() else {
-            let url = self.client.base_url().api("models");
-            return self.report.find(
-                "no_models",
-                Severity::Fatal,
-                format!("there is nothing at `{url}`, so the model is not known"),
-                "name it with `--model`, or check the base URL and its prefix",
-            );
-        };
+        if self.settings.model.is_some() {
+            return self.trust("the server lists no models");
+        }
+        let url = self.client.base_url().api("models");
+        self.report.find(
+            "no_models",
+            Severity::Fatal,
+            format!("there is nothing at `{url}`, so the model is not known"),
+            "name it with `--model`, or check the base URL and its prefix",
+        );
+    }
+
+    /// Goes on with the named model: the probes tell whether it answers.
+    fn trust(&mut self, why: &str) {
+        let model = self.settings.model.clone().unwrap_or_default();
         self.report.find(
             "no_models",
             Severity::Warning,
-            format!("the server lists no models: that it serves `{model}` is taken on trust"),
+            format!("{why}: that it serves `{model}` is taken on trust"),
             "check that a wrong name is refused: some servers answer to any",
         );
         self.report.model = model;
@@ -117,11 +125,14 @@ impl Examination<'_> {
     fn choose(&mut self, served: &[Served]) {
         let names: Vec<&str> = served.iter().map(|s| s.id.as_str()).collect();
         let Some(first) = served.first() else {
+            if self.settings.model.is_some() {
+                return self.trust("the server's list of models is empty");
+            }
             return self.report.find(
                 "no_models",
                 Severity::Fatal,
                 "the server serves no model",
-                "is it still loading? look at its log",
+                "is it still loading? look at its log; where it loads on demand, name it with `--model`",
             );
         };
         let asked = self.settings.model.as_deref();
