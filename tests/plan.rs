@@ -457,8 +457,8 @@ fn a_plan_reads_well() {
     for the budget: requests a round: 214 in place of 872 (first start)
     for the budget: requests of the reference: 20 in place of 120 (first start)
     for the budget: restarts: 1 in place of 2
-    for the budget: even so about 16 min 31 s are needed, not 15 min 0 s: choose
-        fewer load points
+    for the budget: even so about 16 min 31 s are needed, not 15 min: choose fewer
+        load points
     "#);
     insta::assert_snapshot!(describe_round(of_id(&plan, "chat/long/r20"), 3), @r#"
     chat/long/r20, round 1
