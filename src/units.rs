@@ -43,13 +43,9 @@ pub fn duration(seconds: f64) -> String {
     } else if seconds < 7200.0 {
         let whole = seconds.round();
         let (minutes, seconds) = ((whole / 60.0).floor(), whole % 60.0);
-        // Of many minutes nobody counts the seconds.
-        if minutes >= 10.0 {
-            format!("{:.0} min", whole / 60.0)
-        } else if seconds == 0.0 {
-            format!("{minutes} min")
-        } else {
-            format!("{minutes} min {seconds} s")
+        match seconds {
+            0.0 => format!("{minutes} min"),
+            seconds => format!("{minutes} min {seconds} s"),
         }
     } else {
         format!("{:.1} h", seconds / 3600.0)
@@ -151,7 +147,7 @@ mod tests {
         assert_eq!(duration(0.0123), "12.3 ms");
         assert_eq!(duration(200.0), "3 min 20 s");
         assert_eq!(duration(180.0), "3 min");
-        assert_eq!(duration(1949.0), "32 min");
+        assert_eq!(duration(1949.0), "32 min 29 s");
         assert_eq!(significant(0.123_45), "0.123");
         assert_eq!(significant(45_678.4), "45678");
         assert_eq!(change(0.018), "+1.8 %");

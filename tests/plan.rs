@@ -427,7 +427,7 @@ fn a_plan_reads_well() {
     insta::assert_snapshot!(plan.describe(80), @r#"
     6 load points, 2 rate-1 references, 2 starts
     two sides in pairs of starts, the first of a pair alternating
-    about 17 min, 4 235 771 prompt and 312 001 answer tokens
+    about 16 min 31 s, 4 235 771 prompt and 312 001 answer tokens
     warm-up of at most 60.0 s before each load point, a pause of 10.0 s after it
     seed 0, workload fnv1a128:9f82b4a8437938a9bfad049c999b9a0f
 
@@ -457,8 +457,8 @@ fn a_plan_reads_well() {
     for the budget: requests a round: 214 in place of 872 (first start)
     for the budget: requests of the reference: 20 in place of 120 (first start)
     for the budget: restarts: 1 in place of 2
-    for the budget: even so about 17 min are needed, not 15 min: choose fewer load
-        points
+    for the budget: even so about 16 min 31 s are needed, not 15 min: choose fewer
+        load points
     "#);
     insta::assert_snapshot!(describe_round(of_id(&plan, "chat/long/r20"), 3), @r#"
     chat/long/r20, round 1

@@ -119,6 +119,28 @@ fn every_chart_has_a_name_a_description_and_its_data() {
 }
 
 #[test]
+fn a_load_point_without_figures_has_its_evidence_and_no_empty_heading() {
+    let mut input = fixture::all_failed("CUDA out of memory");
+    for figures in input.points.iter_mut().flat_map(|p| p.sides.iter_mut().flatten()) {
+        // Stopped before anything was measured.
+        figures.summary.failed = 0;
+        figures.summary.failures.clear();
+        figures.health = Default::default();
+        figures.warm_up = None;
+    }
+    let mut never = input.points[1].clone();
+    (never.id, never.sides) = ("chat/short/c99".into(), vec![None]);
+    never.point.load = inferometer::scenario::Load::Concurrency(99);
+    input.points.push(never);
+    let pages = pages(input);
+    let stopped = &pages["chat/short-c1.html"];
+    assert!(stopped.contains("<h2>Failures</h2>") && stopped.contains("CUDA out of memory"));
+    assert!(!stopped.contains("<h2>Health"), "nothing is known of it");
+    assert!(!pages["chat/short-c99.html"].contains("<h2>"), "nothing at all is known of it");
+    assert!(pages["index.html"].contains("no request completed: CUDA out of memory"));
+}
+
+#[test]
 fn one_load_point_still_has_charts() {
     let pages = pages(fixture::one_sample());
     assert!(pages["chat/short-c1.html"].contains("<svg "));

@@ -32,6 +32,19 @@ fn terminal_of_a_run_that_failed() {
 }
 
 #[test]
+fn a_run_that_was_stopped_before_it_measured_completed_nothing() {
+    let mut input = fixture::all_failed("CUDA out of memory");
+    for figures in input.points.iter_mut().flat_map(|p| p.sides.iter_mut().flatten()) {
+        figures.summary.failed = 0;
+        figures.summary.failures.clear();
+    }
+    let text = on_terminal(input);
+    assert!(text.contains("Nothing completed: no request completed"), "{text}");
+    assert!(text.contains("nothing was measured") && text.contains("CUDA out of memory"));
+    assert!(!text.contains("none failed"), "{text}");
+}
+
+#[test]
 fn no_terminal_line_is_wider_than_80() {
     let inputs =
         [fixture::one_sided(), fixture::two_sided(3), fixture::configurations(), fixture::rates()];

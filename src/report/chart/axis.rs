@@ -140,6 +140,9 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
 
 /// A tick's text: `0.5`, `20`, `5k`, `1.5M`.
 fn tick_text(value: f64) -> String {
+    if value < 0.0 {
+        return format!("−{}", tick_text(-value));
+    }
     let magnitude = value.abs();
     let short = |scaled: f64, unit: &str| {
         let text = format!("{:.*}", usize::from((scaled * 10.0).round() % 10.0 != 0.0), scaled);
@@ -193,6 +196,12 @@ mod tests {
                 assert!(axis.ticks.len() <= 12, "{data:?}");
             }
         }
+    }
+
+    #[test]
+    fn ticks_below_zero_have_a_minus_and_no_hyphen() {
+        let axis = Axis::fit(&AxisSpec::default(), [-0.4, 0.4].into_iter());
+        assert_eq!(texts(&axis), ["−0.4", "−0.2", "0", "0.2", "0.4"]);
     }
 
     #[test]

@@ -86,7 +86,13 @@ pub fn banner(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Banner {
 pub fn headline(input: &ReportInput) -> String {
     let points = input.points.iter().filter(|p| p.phase == Phase::Load).count();
     if Outcome::of(input) == Outcome::Failed {
-        return format!("all measured requests failed ({})", failures(input));
+        return match failures(input) {
+            kinds if kinds.is_empty() => match first_failure(input) {
+                Some(said) => format!("no request completed: {said}"),
+                None => "no request completed".to_owned(),
+            },
+            kinds => format!("all measured requests failed ({kinds})"),
+        };
     }
     if Outcome::of(input) == Outcome::Missed {
         let mut missed = super::outcome::missed(input);
@@ -294,7 +300,10 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
         lines.extend(input.gate.reasons.iter().take(3).cloned());
     }
     let (completed, _) = super::requests(input);
-    lines.push(measured(input));
+    let measured = measured(input);
+    if !lines.contains(&measured) {
+        lines.push(measured); // the gate may have said so already
+    }
     if let Some(said) = first_failure(input).filter(|_| completed == 0) {
         lines.push(format!("the first failure: {said}"));
         return lines;
@@ -340,6 +349,9 @@ fn modes(input: &ReportInput) -> Vec<String> {
     told.into_iter().map(line).collect()
 }
 
+/// What the gate says too where nothing was measured.
+const NOTHING: &str = "nothing was measured";
+
 /// The measured requests of all sides, and how many failed.
 fn measured(input: &ReportInput) -> String {
     let sides = input.points.iter().flat_map(|p| p.sides.iter().flatten());
@@ -352,6 +364,7 @@ fn measured(input: &ReportInput) -> String {
         n => format!(" of {n} sides"),
     };
     match failed {
+        0 if completed == 0 => NOTHING.to_owned(),
         0 => format!("{all} measured requests{over}, none failed"),
         n => format!("{all} measured requests{over}, {} failed", units::count(n)),
     }

@@ -164,7 +164,10 @@ pub fn view(input: &ReportInput, point: &PointInput) -> PointView {
         ),
         failures: with().flat_map(|(_, name, f)| failures(input, name, f)).collect(),
         failed: with().flat_map(|(_, n, f)| failed_rows(n, &f.failed)).collect(),
-        health: with().map(|(_, name, f)| health(name, &f.health, f)).collect(),
+        health: with()
+            .map(|(_, name, f)| health(name, &f.health, f))
+            .filter(|view| !view.facts.is_empty())
+            .collect(),
         findings: figures::findings(&here.collect::<Vec<_>>()),
     }
 }
@@ -269,7 +272,7 @@ fn timelines(input: &ReportInput, point: &PointInput) -> Vec<Chart> {
             return None;
         }
         let nothing = |t: &Track<'_>| t.samples.iter().all(|s| s.1 == 0.0);
-        if name == "errors" && tracks.iter().all(nothing) {
+        if matches!(name, "errors" | "request_rate") && tracks.iter().all(nothing) {
             return None;
         }
         chart::timeline::chart(title, unit, shape, &tracks)
