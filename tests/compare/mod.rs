@@ -12,7 +12,8 @@ use std::path::Path;
 
 use inferometer::compare::Comparison;
 use inferometer::drive::Interrupt;
-use inferometer::harness::Conclusion;
+use inferometer::harness::{Conclusion, rebuild_report};
+use inferometer::record::stored::{Health, RoundStatus};
 use inferometer::report::progress::Silent;
 use inferometer::rng::Seed;
 use inferometer::settings::{Launch, Settings, Target};
@@ -57,6 +58,24 @@ fn harness(settings: &Settings) -> Harness {
 
 async fn run(settings: &Settings) -> inferometer::Result<Conclusion> {
     harness(settings).run(&mut Silent, &Interrupt::new()).await
+}
+
+/// Judges a run anew as if its client had been at ease: how busy this machine is, is not what is
+/// tested here.
+fn at_ease(settings: &Settings, run_id: &str) -> Conclusion {
+    let store = Store::open(&settings.output_dir).unwrap();
+    forget_health(&store, run_id);
+    let _ = std::fs::remove_file(store.layout().comparison(run_id));
+    rebuild_report(&store, Some(run_id), &settings.judge).unwrap()
+}
+
+fn forget_health(store: &Store, run_id: &str) {
+    let mut run = store.load_run(run_id).unwrap();
+    for round in &mut run.rounds {
+        round.health = Health::default();
+        round.status = RoundStatus::Complete;
+    }
+    store.resume_run(&run).unwrap();
 }
 
 fn newest_run(settings: &Settings) -> String {

@@ -5,14 +5,13 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use inferometer::compare::{Mode, Verdict};
-use inferometer::harness::rebuild_report;
 use inferometer::metric::Measure;
 use inferometer::record::stored::RunStatus;
-use inferometer::settings::{JudgeSettings, Launch, Settings, Target};
+use inferometer::settings::{Launch, Settings, Target};
 use inferometer::store::Store;
 use tempfile::TempDir;
 
-use super::{comparison, newest_run, run};
+use super::{at_ease, comparison, newest_run, run};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_inferometer");
 
@@ -57,7 +56,7 @@ async fn a_server_that_dies_or_never_gets_ready_costs_its_pair_and_no_more() {
     // The third launch is killed after a second, the sixth never listens.
     let faults = "[ $n = 3 ] && dying\n[ $n = 6 ] && exec sleep 60";
     let settings = settings(folder.path(), 4, faults);
-    let conclusion = run(&settings).await.unwrap();
+    run(&settings).await.unwrap();
     let id = newest_run(&settings);
     let stored = Store::open(&settings.output_dir).unwrap().load_run(&id).unwrap();
     assert_eq!(stored.status, RunStatus::Complete);
@@ -65,6 +64,7 @@ async fn a_server_that_dies_or_never_gets_ready_costs_its_pair_and_no_more() {
     assert_eq!(failed.iter().map(|s| s.block).collect::<Vec<_>>(), [1, 2], "{failed:?}");
     let said = stored.findings.iter().filter(|f| f.code == "start_failed").count();
     assert_eq!(said, 2, "{:?}", stored.findings);
+    let conclusion = at_ease(&settings, &id);
     let found = comparison(&conclusion);
     assert_eq!(found.blocks, 2);
     let step = found.cells.iter().find(|c| c.measure == Measure::ITL_P50).unwrap();
@@ -151,11 +151,11 @@ fn a_killed_run_is_taken_up_where_it_stopped() {
 
     // It is judged over the same five pairs as a run that was never killed, and says the same. The
     // median: on a busy machine one pair may be far off.
-    let judged =
-        |run_id: &str| rebuild_report(&store, Some(run_id), &JudgeSettings::default()).unwrap();
-    let resumed = judged(&before.id);
+    let mut settings = Settings::for_simulator(PRESET);
+    settings.output_dir = folder.path().to_path_buf();
+    let resumed = at_ease(&settings, &before.id);
     client(folder.path(), &[]).status().unwrap();
-    let whole = judged(&store.run_ids().unwrap()[0]);
+    let whole = at_ease(&settings, &newest_run(&settings));
     for conclusion in [&resumed, &whole] {
         let cells = &comparison(conclusion).cells;
         let step = cells.iter().find(|c| c.measure == Measure::ITL_P50).unwrap();

@@ -6,7 +6,7 @@ use inferometer::metric::Measure;
 use inferometer::store::Store;
 use tempfile::TempDir;
 
-use super::{comparison, newest_run, run, short, simulator};
+use super::{comparison, forget_health, newest_run, run, short, simulator};
 
 /// One recording of each kind serves all that is asked of stored runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -27,6 +27,9 @@ async fn baselines_are_saved_judged_in_place_of_a_run_and_shown_as_advice() {
     assert_eq!(found.base_runs, std::slice::from_ref(&main_run));
     assert!(!found.has_changed() && advice.gate.exit_code == 0, "{:?}", advice.gate);
     let slow_run = newest_run(&slower);
+    for id in [&main_run, &slow_run] {
+        forget_health(&store, id);
+    }
 
     // A stored baseline in place of a run: no server is started.
     let at = jiff::Timestamp::from_second(1_700_000_000).unwrap();
