@@ -29,7 +29,7 @@ pub fn identity(input: &ReportInput) -> Vec<Entry> {
     let rows = super::compare::differing(input).into_iter().filter(|row| row.name != "server");
     for row in rows.take(DIFFERING_TOLD) {
         let values = input.sides.iter().zip(&row.values);
-        let values: Vec<String> = values.map(|(s, v)| format!("{} {v}", s.name)).collect();
+        let values: Vec<String> = values.map(|(s, v)| format!("{}: {v}", s.name)).collect();
         add(&format!("{} differs", row.name), values.join(" · "));
     }
     for (name, value) in &run.environment {
