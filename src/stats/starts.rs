@@ -19,9 +19,10 @@ pub struct PooledQuantile {
 /// The `q`-quantile of positive values by start, with its interval.
 ///
 /// The requests of one start are correlated, so the order-statistic interval alone covers too
-/// little; with few requests the spread between starts alone misses the tail. Their hull covers
-/// 93–99 % from 128 requests a start on (docs/statistics.md, section 9). `None` of fewer than two starts, an empty
-/// one, or values not above zero.
+/// little; with few requests the spread between starts alone misses the tail. Their hull covers about
+/// 95 %; 90 % where the tail is made of rare bursts, as for the p99 of an open loop
+/// (docs/statistics.md, section 9). `None` of fewer than two starts, an empty one, or values not
+/// above zero.
 #[must_use]
 pub fn pooled_quantile(starts: &[&[f64]], q: f64, confidence: f64) -> Option<PooledQuantile> {
     let logs: Vec<f64> = starts
