@@ -409,7 +409,7 @@ fn connections_are_closed_after_requests_or_idleness() {
     let server = SimServer::start(with_fault("close-after:3")).unwrap();
     assert_eq!(answers_on_one_connection(&server, Duration::from_millis(20)), 3);
     let server = SimServer::start(with_fault("idle-close:20ms")).unwrap();
-    assert_eq!(answers_on_one_connection(&server, Duration::from_millis(300)), 0);
+    assert_eq!(answers_on_one_connection(&server, Duration::from_millis(300)), 1); // counted from an answer
     let server = SimServer::start(config()).unwrap();
     assert_eq!(answers_on_one_connection(&server, Duration::from_millis(1)), 10);
 }

@@ -52,9 +52,10 @@ impl Link {
         self.reset.load(Ordering::Relaxed)
     }
 
-    /// How long no request has been under way.
+    /// How long no request has been under way; none before the first answer, since a keep-alive limit
+    /// counts from an answer.
     pub(crate) fn idle_ns(&self) -> Option<u64> {
-        let idle = self.in_flight.load(Ordering::Relaxed) == 0;
+        let idle = self.in_flight.load(Ordering::Relaxed) == 0 && self.is_reused();
         let since = self.idle_since_ns.load(Ordering::Relaxed);
         idle.then(|| self.clock.now_ns().saturating_sub(since))
     }
