@@ -16,7 +16,6 @@ use limits::Ends;
 mod fit;
 mod limits;
 mod models;
-mod page;
 mod probe;
 mod tokens;
 mod words;

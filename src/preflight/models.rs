@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Examination, page};
+use super::Examination;
 use crate::record::Severity;
 use crate::transport::client::{Client, ClientSettings, Endpoint, Reply};
+use crate::transport::page::{Page, is_page};
 use crate::transport::{BaseUrl, FailureKind};
 
 /// Most names listed in a message.
@@ -78,8 +79,8 @@ impl Examination<'_> {
     fn no_list(&mut self, reply: &Reply) {
         let url = self.client.base_url().api("models");
         let body = String::from_utf8_lossy(&reply.body);
-        let is_page = page::is_page(reply.header("content-type"), &body);
-        let said = if is_page { page::words(&body) } else { body.trim().to_owned() };
+        let is_page = is_page(reply.header("content-type"), &body);
+        let said = if is_page { Page::read(&body).subject() } else { body.trim().to_owned() };
         // Cleaned first, then cut: half a key is not found.
         let begin: String = self.client.clean(&said).chars().take(80).collect();
         if is_page {

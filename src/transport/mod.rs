@@ -10,6 +10,7 @@ pub mod failure;
 mod limits;
 mod line;
 mod lines;
+pub(crate) mod page;
 mod reading;
 mod refusal;
 pub mod sse;

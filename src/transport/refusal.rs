@@ -4,6 +4,7 @@ use http::StatusCode;
 use http::header::{CONTENT_ENCODING, HeaderMap, TRANSFER_ENCODING};
 use serde_json::Value;
 
+use super::page::{Page, joined};
 use crate::api::error_text;
 
 /// What a status other than 200 says. Redirects are not followed: the key would go with them.
@@ -47,33 +48,9 @@ pub(super) fn compressed(headers: &HeaderMap) -> Option<String> {
     ))
 }
 
-/// A page's words on one line, its tags, styles and scripts left out: gateways answer with HTML.
-fn plain_words(page: &str) -> String {
-    let is_page = page.trim_start().starts_with('<');
-    let mut words = String::new();
-    let mut rest = page;
-    while is_page && let Some((text, tag)) = rest.split_once('<') {
-        words.push_str(text);
-        words.push(' ');
-        let hidden = ["style", "script"].iter().find(|name| begins_with(tag, name));
-        let end_of =
-            |name| tag.to_ascii_lowercase().find(&format!("</{name}")).unwrap_or(tag.len());
-        rest = tag[hidden.map_or(0, end_of)..].split_once('>').map_or("", |(_, rest)| rest);
-    }
-    words.push_str(rest);
-    let mut said: Vec<&str> = Vec::new();
-    for line in words.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        // A page's title is mostly its heading too.
-        if said.last() != Some(&line) {
-            said.push(line);
-        }
-    }
-    said.join(" ")
-}
-
-/// Whether `text` begins with an ASCII word, in letters of any case.
-fn begins_with(text: &str, word: &str) -> bool {
-    text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word))
+/// What a text says on one line; of a page, what is seen: gateways answer with HTML.
+fn plain_words(text: &str) -> String {
+    if text.trim_start().starts_with('<') { Page::read(text).text() } else { joined(text) }
 }
 
 #[cfg(test)]
