@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::decision::worth_finding;
 use crate::metric::Measure;
 use crate::scenario::LoadPoint;
 use crate::stats::moments::{mean, sd};
@@ -172,7 +173,7 @@ pub fn days_of(mut seconds: Vec<i64>) -> usize {
 /// times the floor and more.
 fn spoken_effects(measure: Measure) -> [f64; 2] {
     let floor = measure.floor();
-    [1.5 * floor, 2.5 * floor]
+    [worth_finding(floor), 2.5 * floor]
 }
 
 /// What a calibration says in words: how many restarts find which change, and how long they take.

@@ -213,10 +213,16 @@ impl CellResult {
     }
 }
 
+/// The change that plans look for where nothing more is known, as a ratio minus one: one of just the
+/// floor is found by half of all runs.
+pub(super) fn worth_finding(floor: f64) -> f64 {
+    1.5 * floor
+}
+
 /// The smallest change worth a search, as a ratio minus one: `interval` is of the log change.
 fn sought(floor: f64, interval: Interval) -> f64 {
     let near = interval.low.max(-interval.high).max(0.0);
-    (1.5 * floor).max(near.exp_m1())
+    worth_finding(floor).max(near.exp_m1())
 }
 
 #[cfg(test)]

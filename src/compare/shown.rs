@@ -83,7 +83,7 @@ fn plan_ahead(cell: &mut Cell, options: &Options) {
         .filter(|log| log.is_finite())
         .collect();
     let needed = sd(&logs).and_then(|sd| {
-        let effect = 1.5 * cell.floor;
+        let effect = decision::worth_finding(cell.floor);
         Plan { sd: sd.max(1e-4), effect, floor: cell.floor, alpha: options.alpha, cells: 1 }
             .blocks_needed()
     });
