@@ -44,11 +44,17 @@ pub(super) fn read<C>(data: &[u8]) -> Result<StreamEvent, String>
 where
     C: Choice + serde::de::DeserializeOwned,
 {
-    let envelope = serde_json::from_slice(data).or_else(|error| {
+    let envelope = parse(data).or_else(|error| {
         let Some(whole) = repaired(data) else { return Err(error.to_string()) };
-        serde_json::from_slice(&whole).map_err(|error| error.to_string())
+        parse(&whole).map_err(|error| error.to_string())
     })?;
     Ok(of_envelope::<C>(envelope))
+}
+
+/// As `from_slice`, but that text is looked through for broken characters once, and not string by
+/// string.
+fn parse<C: serde::de::DeserializeOwned>(data: &[u8]) -> serde_json::Result<Envelope<C>> {
+    std::str::from_utf8(data).map_or_else(|_| serde_json::from_slice(data), serde_json::from_str)
 }
 
 fn of_envelope<C: Choice>(envelope: Envelope<C>) -> StreamEvent {
