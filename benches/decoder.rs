@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use inferometer::api::Dialect;
 use inferometer::api::completions::Completions;
+use inferometer::api::familiar::Familiar;
 use inferometer::clock::Clock;
 use inferometer::transport::sse::Decoder;
 use inferometer::transport::{BaseUrl, Client, ClientSettings};
@@ -27,13 +28,16 @@ fn main() {
         let mb_per_s = rate * stream.len() as f64 / 1e6;
         say(&format!("decoder, reads of {chunk_bytes} bytes: {mb_per_s:.0} MB/s"));
     }
-    let rate = per_second(|| {
-        for _ in 0..EVENTS {
-            let _ = black_box(Completions.event(black_box(EVENT.as_bytes())));
-        }
-    });
-    say(&format!("dialect: {:.2} µs an event", 1e6 / (rate * EVENTS as f64)));
-    exchange();
+    let familiar = Familiar::new(Completions);
+    for (name, dialect) in [("dialect", &Completions as &dyn Dialect), ("familiar", &familiar)] {
+        let rate = per_second(|| {
+            for _ in 0..EVENTS {
+                let _ = black_box(dialect.event(black_box(EVENT.as_bytes())));
+            }
+        });
+        say(&format!("{name}: {:.2} µs an event", 1e6 / (rate * EVENTS as f64)));
+    }
+    exchange(&familiar);
 }
 
 fn decode(stream: &[u8], chunk_bytes: usize) {
@@ -63,7 +67,7 @@ fn per_second(mut work: impl FnMut()) -> f64 {
 
 /// Reads answers that come as fast as the socket takes them, on one thread whose time is counted.
 #[allow(clippy::expect_used)] // a bench may stop
-fn exchange() {
+fn exchange(dialect: &dyn Dialect) {
     const RUNS: usize = 100;
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -77,7 +81,7 @@ fn exchange() {
         let mut used = Duration::ZERO;
         for run in 0..=RUNS {
             let before = thread_time();
-            let seen = client.exchange(clock, &Completions, "{}".into(), None).await;
+            let seen = client.exchange(clock, dialect, "{}".into(), None).await;
             if run > 0 {
                 used += thread_time().saturating_sub(before);
             }

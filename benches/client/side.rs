@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use inferometer::api::completions::Completions;
+use inferometer::api::familiar::Familiar;
 use inferometer::clock::Clock;
 use inferometer::drive::{self, Interrupt, RoundOutcome};
 use inferometer::scenario::Load;
@@ -84,7 +85,7 @@ pub(crate) fn runtime() -> Outcome<tokio::runtime::Runtime> {
 }
 
 fn round(case: Case, server: &Metronome, clock: Clock) -> Outcome<RoundOutcome> {
-    let wire = selftest::wire_to(&server.url(), Arc::new(Completions))?;
+    let wire = selftest::wire_to(&server.url(), Arc::new(Familiar::new(Completions)))?;
     let load = Load::Concurrency(case.streams);
     let mut job =
         selftest::round_job(load, case.tokens, case.requests, Duration::ZERO, case.e2el());

@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 
 /// The most tokens that a count may name: ten times the longest context in use. A larger number is
 /// no count, and rates would be made of it.
-const MOST_TOKENS: u64 = 100_000_000;
+pub(super) const MOST_TOKENS: u64 = 100_000_000;
 
 /// Whether a field holds any text: a string that is not "", or a list or object that is not empty.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,6 +4,7 @@ mod body;
 pub mod chat;
 pub mod completions;
 mod event;
+pub mod familiar;
 mod lenient;
 mod repair;
 pub mod tokens;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::execute::{LiveWire, SPARE_CONNECTIONS, Session};
 use super::side;
 use super::watch::Watch;
+use crate::api::familiar::Familiar;
 use crate::api::{Dialect, chat::Chat, completions::Completions};
 use crate::drive::{self, ErrorLimit, RoundJob, RoundOutcome, Wire};
 use crate::environment;
@@ -207,8 +208,8 @@ fn shown(reporter: &mut dyn Reporter) -> impl FnMut(drive::Progress) + Send + '_
 /// The dialect of an API.
 fn dialect(api: ApiChoice) -> Arc<dyn Dialect> {
     match api {
-        ApiChoice::Chat => Arc::new(Chat),
-        ApiChoice::Completions | ApiChoice::Auto => Arc::new(Completions),
+        ApiChoice::Chat => Arc::new(Familiar::new(Chat)),
+        ApiChoice::Completions | ApiChoice::Auto => Arc::new(Familiar::new(Completions)),
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::completions::Completions;
+use crate::api::familiar::Familiar;
 use crate::api::{Dialect, Offers};
 use crate::clock::Clock;
 use crate::drive::{self, ErrorLimit, Interrupt, RoundJob, RoundOutcome, Wire};
@@ -138,7 +139,7 @@ pub async fn run_default(
     interrupt: &Interrupt,
     show: &mut (dyn FnMut(&Level) + Send),
 ) -> Result<SelftestReport> {
-    run(&SelftestSettings::default(), Arc::new(Completions), interrupt, show).await
+    run(&SelftestSettings::default(), Arc::new(Familiar::new(Completions)), interrupt, show).await
 }
 
 /// A metronome and a wire to it.
