@@ -96,7 +96,7 @@ fn capacity(args: &Args) -> Outcome<()> {
         ("128, 10 ms gaps, spread", TIMED, 128, 512, SlotStart::Spread),
     ] {
         let case = Case { ttft, gap, streams, requests, tokens: 128, start };
-        let plain = plain::run(case)?;
+        let plain = plain::cost(case)?;
         line(name, "plain hyper loop", plain, plain);
         let ours = side::cost(case)?;
         line(name, "inferometer", ours, plain);
@@ -119,7 +119,9 @@ fn line(case: &str, client: &str, cost: Cost, plain: Cost) {
 }
 
 fn fidelity(args: &Args) -> Outcome<()> {
-    println!("\nfidelity: TTFT 50 ms, ITL 10 ms, 128 tokens; client - server, ms");
+    println!(
+        "\nfidelity: TTFT 50 ms, ITL 10 ms, 128 tokens; client - server, ms; middle of three runs"
+    );
     println!(
         "{:<8} {:<18} {:>23}   {:>23}   {:>23}",
         "streams",
@@ -132,8 +134,8 @@ fn fidelity(args: &Args) -> Outcome<()> {
         let (ttft, gap) = TIMED;
         let (requests, start) = ((3 * streams).max(128), SlotStart::Spread);
         let case = Case { ttft, gap, streams, requests, tokens: 128, start };
-        let found = side::fidelity(case)?;
-        errors(streams, "inferometer", &found);
+        errors(streams, "plain hyper loop", &middle(|| plain::fidelity(case))?);
+        errors(streams, "inferometer", &middle(|| side::fidelity(case))?);
         if args.peers
             && let Some(found) = peer::fidelity(case, args.tokenizer.as_deref())?
         {
@@ -141,6 +143,14 @@ fn fidelity(args: &Args) -> Outcome<()> {
         }
     }
     Ok(())
+}
+
+/// The run of three whose p99 TTFT lies between the others': a pause of the machine is no error of a
+/// client, and falls on one run rather than on two.
+fn middle(mut run: impl FnMut() -> Outcome<side::Errors>) -> Outcome<side::Errors> {
+    let mut runs = vec![run()?, run()?, run()?];
+    runs.sort_by(|a, b| a.ttft.p99_ms.total_cmp(&b.ttft.p99_ms));
+    Ok(runs.swap_remove(1))
 }
 
 fn errors(streams: u32, client: &str, found: &side::Errors) {
