@@ -1,5 +1,5 @@
-//! The decoder and both dialects on any bytes: however they are split, the same events come out, and
-//! nothing panics.
+//! The decoder and both dialects on any bytes: however they are split, the same events come out, an event
+//! that is recognised reads as one that is parsed, and nothing panics.
 #![no_main]
 
 use std::ops::ControlFlow;
@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use inferometer::api::Dialect;
 use inferometer::api::chat::Chat;
 use inferometer::api::completions::Completions;
+use inferometer::api::familiar::Familiar;
 use inferometer::transport::sse::Decoder;
 use libfuzzer_sys::fuzz_target;
 
@@ -52,7 +53,10 @@ fuzz_target!(|input: &[u8]| {
         size => decode(body.chunks(usize::from(*size))),
     };
     assert_eq!((&whole, oversized), (&split, split_oversized));
+    let (chat, completions) = (Familiar::new(Chat), Familiar::new(Completions));
     for data in &whole {
+        assert_eq!(chat.event(data), Chat.event(data));
+        assert_eq!(completions.event(data), Completions.event(data));
         for dialect in [&Chat as &dyn Dialect, &Completions] {
             match dialect.event(data) {
                 Ok(event) => {

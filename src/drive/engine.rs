@@ -53,6 +53,7 @@ pub(super) struct Setup<'a> {
     pub(super) gate: Gate,
     pub(super) aim: Aim,
     pub(super) tally: Tally,
+    pub(super) lag: LagSampler,
     pub(super) ident: RequestIdent,
     pub(super) limit: ErrorLimit,
     /// The expected E2EL, seconds; 0 where unknown.
@@ -104,10 +105,10 @@ pub(super) struct Engine<'a> {
     ending: Ending,
     error: Option<Error>,
     sent: u64,
-    meters: Option<(CpuMeter, LagSampler)>,
+    /// None before the window and after it.
+    cpu: Option<CpuMeter>,
+    lag: LagSampler,
     client_cpu: Option<f64>,
-    loop_lag_p50_ms: Option<f64>,
-    loop_lag_p99_ms: Option<f64>,
     guard_reached: Option<u32>,
 }
 
@@ -128,10 +129,9 @@ impl<'a> Engine<'a> {
             ending: Ending::Done,
             error: None,
             sent: 0,
-            meters: None,
+            cpu: None,
+            lag: setup.lag,
             client_cpu: None,
-            loop_lag_p50_ms: None,
-            loop_lag_p99_ms: None,
             guard_reached: None,
         }
     }
@@ -203,8 +203,8 @@ impl<'a> Engine<'a> {
                 match self.aim.tick(now_ns, gate) {
                     Turn::Go => {}
                     Turn::Opened => {
-                        self.meters =
-                            Some((CpuMeter::start(self.clock), LagSampler::start(self.clock)));
+                        self.cpu = Some(CpuMeter::start(self.clock));
+                        self.lag.start();
                     }
                     Turn::Over => self.stop_sending(now_ns, Ending::Done),
                 }
@@ -229,11 +229,8 @@ impl<'a> Engine<'a> {
         }
         // Whatever has been entered so far was counted as inside, so the window holds it.
         self.aim.close(at_ns.max(self.tally.latest_end_ns));
-        if let Some((cpu, lag)) = self.meters.take() {
-            self.client_cpu = cpu.share();
-            self.loop_lag_p50_ms = lag.p50_ms();
-            self.loop_lag_p99_ms = lag.p99_ms();
-        }
+        self.client_cpu = self.cpu.take().and_then(|cpu| cpu.share());
+        self.lag.stop();
         self.gate = None;
         self.ending = ending;
         let e2el_s = self.tally.e2el_mean_s().max(self.expected_s);
@@ -337,8 +334,8 @@ impl<'a> Engine<'a> {
                 tally: self.tally,
                 ending: self.ending,
                 client_cpu: self.client_cpu,
-                loop_lag_p50_ms: self.loop_lag_p50_ms,
-                loop_lag_p99_ms: self.loop_lag_p99_ms,
+                loop_lag_p50_ms: self.lag.p50_ms(),
+                loop_lag_p99_ms: self.lag.p99_ms(),
                 guard_reached: self.guard_reached,
             }),
         }

@@ -24,6 +24,7 @@ use crate::record::{Finding, Outcome, RequestIdent, RequestRecord, Severity, Win
 use crate::scenario::Load;
 use crate::scenario::load::RequestRate;
 use crate::settings::SlotStart;
+use crate::telemetry::host::LagSampler;
 use crate::units::s_to_ns;
 
 /// Ramp of a closed loop whose E2EL nobody knows.
@@ -54,6 +55,9 @@ pub async fn run_round(
     show: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<RoundOutcome> {
     connect_ahead(wire, job, interrupt).await;
+    // Room is made before the clock of the load starts.
+    let tally = Tally::new(Keep::Records, job.plan.stop.requests);
+    let lag = LagSampler::new(clock);
     let begin_ns = clock.now_ns();
     let (gate, measure) = match job.plan.point.load {
         Load::Concurrency(slots) => closed(wire, job, slots, begin_ns)?,
@@ -64,7 +68,8 @@ pub async fn run_round(
         clock,
         gate,
         aim: Aim::Measure(measure),
-        tally: Tally::new(Keep::Records),
+        tally,
+        lag,
         ident: RequestIdent {
             side: job.side,
             block: job.block,

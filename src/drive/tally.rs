@@ -11,6 +11,9 @@ use crate::transport::{Exchange, FailureKind};
 /// 2 KiB, and a round may fail for hours below its error limit.
 const EVIDENCE: u64 = 1_000;
 
+/// Requests whose records find room ahead of time: 16 MB of records. Of more, copying is rare.
+const MOST_ROOM: u32 = 65_536;
+
 /// What is kept of a request besides its own counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
@@ -52,14 +55,20 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn new(keep: Keep) -> Self {
+    /// A tally of about `requests` requests. Room for them is made ahead, before any token can wait
+    /// for it.
+    pub(super) fn new(keep: Keep, requests: u32) -> Self {
+        let (room, gaps): (usize, fn() -> GapHistogram) = match keep {
+            Keep::Records => (requests.min(MOST_ROOM) as usize, GapHistogram::with_room),
+            Keep::Nothing => (0, GapHistogram::new),
+        };
         Self {
             keep,
-            records: Vec::new(),
-            itl: GapHistogram::new(),
-            icl: GapHistogram::new(),
+            records: Vec::with_capacity(room),
+            itl: gaps(),
+            icl: gaps(),
             positions: PositionGaps::default(),
-            lags: GapHistogram::new(),
+            lags: gaps(),
             completed: 0,
             failed: 0,
             unauthorized: 0,
@@ -130,7 +139,7 @@ mod tests {
     use super::*;
 
     fn tally(completed: u64, failed: u64, unauthorized: u64) -> Tally {
-        Tally { completed, failed, unauthorized, ..Tally::new(Keep::Nothing) }
+        Tally { completed, failed, unauthorized, ..Tally::new(Keep::Nothing, 0) }
     }
 
     #[test]

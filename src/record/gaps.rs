@@ -22,14 +22,24 @@ const LONGEST_TEXT: usize = 16 << 20;
 /// Bytes before the counts of a V2 encoding.
 const HEADER: usize = 40;
 
+/// Gaps up to so long find room ahead of time, 10 s in ns; longer ones still make room when they come.
+const ROOM_NS: u64 = 10_000_000_000;
+
 /// Gaps in nanoseconds, to four significant digits.
 ///
 /// Ten million tokens take as much memory as ten thousand. The buckets and the text form are those
 /// of HdrHistogram (Gil Tene, <http://hdrhistogram.org>), so other tools read `itl.hist` too.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct GapHistogram {
-    /// None until the first gap: an empty one costs nothing.
+    /// None until the first gap, unless room was made ahead: an empty one costs nothing.
     buckets: Option<Histogram<u64>>,
+}
+
+impl PartialEq for GapHistogram {
+    /// Whether both hold the same gaps, whatever room they have.
+    fn eq(&self, other: &Self) -> bool {
+        (self.count() == 0 && other.count() == 0) || self.buckets == other.buckets
+    }
 }
 
 /// A bucket with something in it: values from `low_ns` to `high_ns`, both included.
@@ -52,6 +62,21 @@ impl GapHistogram {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An empty histogram with room for gaps up to ten seconds, 2.6 MB. One without grows with each
+    /// gap longer than all before, and to clear and copy megabytes takes milliseconds: as long would
+    /// the tokens that arrive meanwhile lie unread.
+    #[must_use]
+    pub fn with_room() -> Self {
+        // Fails for other bounds and numbers of digits only.
+        let buckets = Histogram::new_with_bounds(1, ROOM_NS, SIGNIFICANT_DIGITS).ok();
+        Self {
+            buckets: buckets.map(|mut buckets| {
+                buckets.auto(true);
+                buckets
+            }),
+        }
     }
 
     /// Counts a gap of `gap_ns` nanoseconds `times` times. Gaps beyond an hour count as an hour.
@@ -124,7 +149,9 @@ impl GapHistogram {
     /// # Errors
     /// Where the histogram cannot be encoded, which no recorded gap leads to.
     pub fn to_base64(&self) -> Result<String> {
-        let Some(buckets) = &self.buckets else { return Ok(String::new()) };
+        let Some(buckets) = self.buckets.as_ref().filter(|buckets| !buckets.is_empty()) else {
+            return Ok(String::new());
+        };
         let mut bytes = Vec::new();
         V2Serializer::new().serialize(buckets, &mut bytes).map_err(|error| {
             Error::store("a histogram of gaps cannot be encoded").with_cause(error)
@@ -300,6 +327,24 @@ mod tests {
         let mut histogram = GapHistogram::new();
         gaps.iter().for_each(|gap| histogram.record(*gap, 1));
         histogram
+    }
+
+    #[test]
+    fn recording_makes_no_room_while_tokens_wait() {
+        let mut gaps = GapHistogram::with_room();
+        assert_eq!((&gaps, gaps.to_base64().unwrap()), (&GapHistogram::new(), String::new()));
+        let room = |gaps: &GapHistogram| gaps.buckets.as_ref().map(Histogram::distinct_values);
+        let before = room(&gaps);
+        let mut plain = GapHistogram::new();
+        for gap_ns in [1, 10_000_000, 9_999_999_999] {
+            gaps.record(gap_ns, 1);
+            plain.record(gap_ns, 1);
+        }
+        assert_eq!(room(&gaps), before);
+        assert_eq!(gaps, plain);
+        assert_eq!(gaps.to_base64().unwrap(), plain.to_base64().unwrap());
+        gaps.record(LONGEST_NS, 1);
+        assert_eq!(gaps.count(), 4, "longer ones still fit");
     }
 
     #[test]

@@ -48,21 +48,27 @@ pub fn cpu_ns() -> Option<u64> {
     Some(ns(usage.user_time()).saturating_add(ns(usage.system_time())))
 }
 
-/// Samples how late the runtime runs a timer, until it is dropped.
+/// Samples how late the runtime runs a timer, from its start to its stop.
 #[derive(Debug)]
 pub struct LagSampler {
+    clock: Clock,
     lags: Arc<Mutex<GapHistogram>>,
-    task: tokio::task::JoinHandle<()>,
+    task: Option<tokio::task::JoinHandle<()>>,
 }
 
 impl LagSampler {
+    /// A sampler that has not started, with its memory ready.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, lags: Arc::new(Mutex::new(GapHistogram::with_room())), task: None }
+    }
+
     /// Starts sampling on the current runtime. Its timer is 1 ms coarse, so an idle machine shows
     /// about 1 to 2 ms: judge what lies beyond that floor.
-    #[must_use]
-    pub fn start(clock: Clock) -> Self {
-        let lags = Arc::new(Mutex::new(GapHistogram::new()));
-        let kept = Arc::clone(&lags);
-        let task = tokio::spawn(async move {
+    pub fn start(&mut self) {
+        self.stop();
+        let (clock, kept) = (self.clock, Arc::clone(&self.lags));
+        self.task = Some(tokio::spawn(async move {
             loop {
                 let asked_ns = clock.now_ns().saturating_add(crate::clock::duration_ns(LAG_PERIOD));
                 clock.sleep_until(asked_ns).await;
@@ -70,8 +76,14 @@ impl LagSampler {
                 // Nobody else takes this lock before the end, so it is never waited for.
                 kept.lock().unwrap_or_else(PoisonError::into_inner).record(lag_ns, 1);
             }
-        });
-        Self { lags, task }
+        }));
+    }
+
+    /// Stops sampling; what was sampled stays.
+    pub fn stop(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+        }
     }
 
     /// The median of the lags so far, ms; none before the first sample.
@@ -94,7 +106,7 @@ impl LagSampler {
 
 impl Drop for LagSampler {
     fn drop(&mut self) {
-        self.task.abort();
+        self.stop();
     }
 }
 
@@ -118,7 +130,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn lag_is_seen_when_the_loop_is_held_up() {
-        let sampler = LagSampler::start(Clock::start());
+        let mut sampler = LagSampler::new(Clock::start());
+        sampler.start();
         assert_eq!(sampler.p99_ms(), None);
         tokio::task::yield_now().await;
         // Time jumps past the sampler's timer: it runs 80 ms late.
@@ -126,5 +139,9 @@ mod tests {
         tokio::task::yield_now().await;
         let p99_ms = sampler.p99_ms().unwrap();
         assert!((79.0..=82.0).contains(&p99_ms), "{p99_ms}");
+        sampler.stop();
+        tokio::time::advance(Duration::from_millis(500)).await;
+        tokio::task::yield_now().await;
+        assert_eq!(sampler.p99_ms(), Some(p99_ms), "what follows the stop does not count");
     }
 }
