@@ -69,14 +69,12 @@ impl GapHistogram {
     /// the tokens that arrive meanwhile lie unread.
     #[must_use]
     pub fn with_room() -> Self {
-        // Fails for other bounds and numbers of digits only.
-        let buckets = Histogram::new_with_bounds(1, ROOM_NS, SIGNIFICANT_DIGITS).ok();
-        Self {
-            buckets: buckets.map(|mut buckets| {
-                buckets.auto(true);
-                buckets
-            }),
+        let mut gaps = Self::new();
+        gaps.record(ROOM_NS, 1);
+        if let Some(buckets) = &mut gaps.buckets {
+            buckets.reset();
         }
+        gaps
     }
 
     /// Counts a gap of `gap_ns` nanoseconds `times` times. Gaps beyond an hour count as an hour.

@@ -10,7 +10,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-/// The longest event, bytes: its data and a line not yet ended. Real servers have sent errors of
+/// The longest event, bytes: its data, and any one line. Real servers have sent errors of
 /// 2.7 MB; a line beyond this limit is not a token.
 pub const MAX_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
@@ -149,6 +149,9 @@ impl Decoder {
         mut range: Range<usize>,
         sink: &mut impl FnMut(Event<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Oversized> {
+        if range.len() > self.limit_bytes {
+            return Err(Oversized { limit_bytes: self.limit_bytes });
+        }
         if self.start == Start::FirstLine {
             self.start = Start::Later;
             if chunk[range.clone()].starts_with(BYTE_ORDER_MARK) {
@@ -162,9 +165,6 @@ impl Decoder {
         let field = Field::of(line);
         self.name = field.name().unwrap_or(self.name);
         if let Some(offset) = field.data_at() {
-            if range.len() - offset > self.limit_bytes {
-                return Err(Oversized { limit_bytes: self.limit_bytes });
-            }
             if self.pending == Pending::None {
                 self.pending = Pending::InChunk(range.start + offset..range.end);
             } else {
@@ -425,6 +425,31 @@ mod tests {
             Ok(ControlFlow::Continue(())),
             "within the limit"
         );
+    }
+
+    #[test]
+    fn a_limit_is_met_or_not_wherever_the_bytes_are_split() {
+        let met = |stream: &[u8], at: usize| {
+            let mut decoder = Decoder::with_limit(16);
+            let (a, b) = stream.split_at(at);
+            let sink = |_: Event<'_>| ControlFlow::Continue(());
+            decoder.feed(a, sink).is_err() || decoder.feed(b, sink).is_err()
+        };
+        for (stream, expect) in [
+            ("data: 0123456789\n\n", false),
+            ("data: 0123456789a\n\n", true),
+            ("data:0123456789ab\n\n", true),
+            (": a comment of 17\n\n", true),
+            (": a comment, 16.\n\n", false),
+            ("retry: 1234567890\n", true),
+            ("\u{feff}data: 01234567\n\n", true),
+            ("data: 0123456\ndata: 01234567\n\n", false),
+            ("data: 01234567\ndata: 01234567\n\n", true),
+        ] {
+            for at in 0..=stream.len() {
+                assert_eq!(met(stream.as_bytes(), at), expect, "{stream:?} at {at}");
+            }
+        }
     }
 
     #[test]
