@@ -23,7 +23,13 @@ pub(crate) fn cost(case: Case, tokenizer: Option<&str>) -> Outcome<Option<Cost>>
     }
     let [(few, few_ns), (many, many_ns)] = points[..] else { return Ok(None) };
     let events = u64::from(many - few) * u64::from(case.tokens);
-    Ok(Some(Cost { cpu_ns: many_ns.saturating_sub(few_ns), events }))
+    let Some(cpu_ns) = many_ns.checked_sub(few_ns) else {
+        println!(
+            "(the CPU of its start varied by more than {events} events cost `vllm bench serve`)"
+        );
+        return Ok(None);
+    };
+    Ok(Some(Cost { cpu_ns, events }))
 }
 
 pub(crate) fn fidelity(case: Case, tokenizer: Option<&str>) -> Outcome<Option<Errors>> {
