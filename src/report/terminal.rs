@@ -222,7 +222,8 @@ fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) 
         Outcome::Measured | Outcome::Unchanged | Outcome::NoChangeFound => Tone::Bold,
     };
     // Wrapped before it is painted: escapes have no width.
-    let line = wrapped(&format!("{}: {}", outcome.label(), banner::headline(input)), width, 2);
+    // Lines after the first are indented by two.
+    let line = wrapped(&format!("{}: {}", outcome.label(), banner::headline(input)), width - 2, 2);
     let painted = color.paint(tone, outcome.label());
     text.push_str(&format!("\n{}\n", line.replacen(outcome.label(), &painted, 1)));
     let told = Told::of(input);

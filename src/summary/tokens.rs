@@ -28,6 +28,8 @@ pub struct TokenAccount {
     most_over: u32,
     over: u64,
     early: u64,
+    /// Answers with fewer tokens than events that carry text.
+    under_events: u64,
     events: u64,
     coalesced: u64,
     tokens: u64,
@@ -107,6 +109,7 @@ impl TokenAccount {
             self.early += u64::from(counted < asked);
             self.over += u64::from(counted > asked);
             self.most_over = self.most_over.max(counted.saturating_sub(asked));
+            self.under_events += u64::from(counted < record.events);
             self.events += u64::from(record.events);
             self.coalesced += u64::from(record.coalesced_events);
             self.tokens += u64::from(counted);
@@ -132,6 +135,7 @@ impl TokenAccount {
             self.by_events(),
             self.mixed(),
             self.over_cap(),
+            self.fewer_than_events(),
             self.early_stops(),
             self.prompts(),
             self.coalesced(),
@@ -174,6 +178,21 @@ impl TokenAccount {
             let mend = "the server ignores the limit or counts wrongly: do not compare token rates \
                         with those of another server";
             Finding::new("output_over_cap", Severity::Warning, text).with_mend(mend)
+        })
+    }
+
+    /// A token may have no text of its own, but text without a token there is none: the count is wrong,
+    /// or something between cuts tokens into pieces.
+    fn fewer_than_events(&self) -> Option<Finding> {
+        (self.under_events > 0).then(|| {
+            let text = format!(
+                "{} of {} answers have fewer tokens by the server's usage than events with text: {} tokens \
+                 in {} events over all answers",
+                self.under_events, self.completed, self.tokens, self.events
+            );
+            let mend = "the server counts wrongly, or a proxy cuts tokens into pieces: token rates, TPOT and \
+                        ITL are by its count; measure without the proxy, or compare ICL";
+            Finding::new("tokens_below_events", Severity::Warning, text).with_mend(mend)
         })
     }
 
@@ -234,6 +253,11 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Content;
+    use crate::plan::{Phase, PlannedRequest, Side};
+    use crate::record::{Part, RequestIdent};
+    use crate::rng::Seed;
+    use crate::transport::{Exchange, TokenEvent, TokenTimeline};
 
     #[test]
     fn lengths_are_told_as_a_distribution() {
@@ -253,6 +277,58 @@ mod tests {
             lengths.words()
         );
         assert_eq!(Deviation::default().quantile(0.5), 0);
+    }
+
+    /// A completed answer of `events` events with text and so many tokens by its final usage.
+    fn answer(events: u32, tokens: u32) -> RequestRecord {
+        let ident = RequestIdent {
+            side: Side::New,
+            block: 0,
+            start: 0,
+            round: 0,
+            phase: Phase::Load,
+            part: Part::Measured,
+        };
+        let planned = PlannedRequest {
+            index: 0,
+            due_ns: None,
+            input_tokens: 8,
+            output_tokens: tokens,
+            seed: Seed(0),
+        };
+        let event = |at: u32| TokenEvent {
+            at_ns: u64::from(at) * 1_000_000,
+            tokens: u32::from(at < tokens),
+            content: Content::Visible,
+        };
+        let exchange = Exchange {
+            timeline: TokenTimeline {
+                sent_ns: Some(0),
+                events: (0..events).map(event).collect(),
+                ..TokenTimeline::default()
+            },
+            status: Some(200),
+            input_tokens: Some(8),
+            cached_tokens: None,
+            output_tokens: Some(tokens),
+            token_source: Some(TokenSource::FinalUsage),
+            finish_reason: Some("length".into()),
+            failure: None,
+        };
+        RequestRecord::from_exchange(ident, &planned, &exchange, (0, u64::MAX))
+    }
+
+    #[test]
+    fn fewer_tokens_than_events_with_text_are_told() {
+        let mut account = TokenAccount::default();
+        account.add(&[answer(8, 8), answer(4, 8)]);
+        assert!(account.findings().iter().all(|f| f.code != "tokens_below_events"));
+        account.add(&[answer(8, 5)]);
+        let findings = account.findings();
+        let found = findings.iter().find(|f| f.code == "tokens_below_events").unwrap();
+        assert_eq!(found.severity, Severity::Warning);
+        assert!(found.text.starts_with("1 of 3 answers have fewer tokens"), "{}", found.text);
+        assert!(found.text.contains("21 tokens in 20 events"), "{}", found.text);
     }
 
     #[test]
