@@ -17,6 +17,7 @@ mod machine;
 mod peer;
 mod plain;
 mod side;
+mod times;
 
 use std::process::ExitCode;
 use std::time::Duration;

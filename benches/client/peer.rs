@@ -2,13 +2,13 @@
 
 use std::process::{Command, Stdio};
 
-use inferometer::selftest::{Figures, figures};
-use inferometer::sim::Beats;
+use inferometer::selftest::{Deviation, Figures, figures};
 use serde_json::Value;
 
 use crate::Outcome;
 use crate::machine;
 use crate::side::{Case, Cost, Errors, serve};
+use crate::times;
 
 /// CPU per event by the slope between a short and a long run: its start costs seconds of CPU.
 pub(crate) fn cost(case: Case, tokenizer: Option<&str>) -> Outcome<Option<Cost>> {
@@ -39,38 +39,20 @@ pub(crate) fn fidelity(case: Case, tokenizer: Option<&str>) -> Outcome<Option<Er
     log.sort_by_key(|beats| beats.received_ns);
     // The first is its own test request.
     let log = log.get(1..).unwrap_or_default();
-    let truth = |of: fn(&Beats) -> Vec<f64>| -> Figures {
-        figures(&log.iter().flat_map(of).collect::<Vec<f64>>())
-    };
-    let error = |name: &str, server: Figures| {
+    let error = |name: &str, of: fn(u64, &[u64]) -> Vec<f64>| {
         let figure =
             |prefix: &str| told[format!("{prefix}_{name}_ms")].as_f64().unwrap_or(f64::NAN);
-        Figures {
-            mean_ms: figure("mean") - server.mean_ms,
-            p50_ms: figure("median") - server.p50_ms,
-            p99_ms: figure("p99") - server.p99_ms,
-        }
+        let client =
+            Figures { mean_ms: figure("mean"), p50_ms: figure("median"), p99_ms: figure("p99") };
+        Deviation { server: figures(&times::truth(log, of)), client }.error()
     };
     let completed = told["completed"].as_u64().unwrap_or(0);
     Ok(Some(Errors {
-        ttft: error("ttft", truth(|b| vec![ms(b.token_ns[0].saturating_sub(b.received_ns))])),
-        tpot: error(
-            "tpot",
-            truth(|b| {
-                let span = ms(b.token_ns[b.token_ns.len() - 1] - b.token_ns[0]);
-                #[allow(clippy::cast_precision_loss)]
-                let later = b.token_ns.len() as f64 - 1.0;
-                vec![span / later]
-            }),
-        ),
-        itl: error("itl", truth(|b| b.token_ns.windows(2).map(|w| ms(w[1] - w[0])).collect())),
+        ttft: error("ttft", times::ttft),
+        tpot: error("tpot", times::tpot),
+        itl: error("itl", times::itl),
         unmatched: u64::from(case.requests).saturating_sub(completed),
     }))
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn ms(ns: u64) -> f64 {
-    ns as f64 / 1e6
 }
 
 /// Its own result file; none where it is not installed.

@@ -10,12 +10,13 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 
 use inferometer::clock::Clock;
-use inferometer::selftest::{Figures, figures};
+use inferometer::selftest::{Deviation, figures};
 use inferometer::settings::SlotStart;
 use inferometer::sim::{Beats, Metronome};
 
 use crate::Outcome;
 use crate::side::{Case, Cost, Errors, client_cpu_ns, runtime, serve};
+use crate::times;
 
 /// When a request was sent and each of its tokens read, ns.
 struct Seen {
@@ -44,31 +45,15 @@ pub(crate) fn fidelity(case: Case) -> Outcome<Errors> {
     let error = |of: fn(u64, &[u64]) -> Vec<f64>| {
         let client: Vec<f64> =
             pairs.iter().flat_map(|(seen, _)| of(seen.sent_ns, &seen.token_ns)).collect();
-        let server: Vec<f64> =
-            pairs.iter().flat_map(|(_, beats)| of(beats.received_ns, &beats.token_ns)).collect();
-        let (client, server) = (figures(&client), figures(&server));
-        Figures {
-            mean_ms: client.mean_ms - server.mean_ms,
-            p50_ms: client.p50_ms - server.p50_ms,
-            p99_ms: client.p99_ms - server.p99_ms,
-        }
+        let server = times::truth(pairs.iter().map(|(_, beats)| *beats), of);
+        Deviation { server: figures(&server), client: figures(&client) }.error()
     };
     Ok(Errors {
-        ttft: error(|from, tokens| vec![ms(tokens[0].saturating_sub(from))]),
-        tpot: error(|_, tokens| vec![tpot(tokens)]),
-        itl: error(|_, tokens| tokens.windows(2).map(|w| ms(w[1] - w[0])).collect()),
+        ttft: error(times::ttft),
+        tpot: error(times::tpot),
+        itl: error(times::itl),
         unmatched: u64::from(case.requests) - pairs.len() as u64,
     })
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn ms(ns: u64) -> f64 {
-    ns as f64 / 1e6
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn tpot(token_ns: &[u64]) -> f64 {
-    ms(token_ns[token_ns.len() - 1] - token_ns[0]) / (token_ns.len() as f64 - 1.0)
 }
 
 fn run(case: Case, server: &Metronome, clock: Clock) -> Outcome<Vec<Seen>> {

@@ -53,7 +53,8 @@ pub(super) struct Setup<'a> {
     pub(super) gate: Gate,
     pub(super) aim: Aim,
     pub(super) tally: Tally,
-    pub(super) lag: LagSampler,
+    /// None where nothing is measured.
+    pub(super) lag: Option<LagSampler>,
     pub(super) ident: RequestIdent,
     pub(super) limit: ErrorLimit,
     /// The expected E2EL, seconds; 0 where unknown.
@@ -107,7 +108,7 @@ pub(super) struct Engine<'a> {
     sent: u64,
     /// None before the window and after it.
     cpu: Option<CpuMeter>,
-    lag: LagSampler,
+    lag: Option<LagSampler>,
     client_cpu: Option<f64>,
     guard_reached: Option<u32>,
 }
@@ -204,7 +205,9 @@ impl<'a> Engine<'a> {
                     Turn::Go => {}
                     Turn::Opened => {
                         self.cpu = Some(CpuMeter::start(self.clock));
-                        self.lag.start();
+                        if let Some(lag) = &mut self.lag {
+                            lag.start();
+                        }
                     }
                     Turn::Over => self.stop_sending(now_ns, Ending::Done),
                 }
@@ -230,7 +233,9 @@ impl<'a> Engine<'a> {
         // Whatever has been entered so far was counted as inside, so the window holds it.
         self.aim.close(at_ns.max(self.tally.latest_end_ns));
         self.client_cpu = self.cpu.take().and_then(|cpu| cpu.share());
-        self.lag.stop();
+        if let Some(lag) = &mut self.lag {
+            lag.stop();
+        }
         self.gate = None;
         self.ending = ending;
         let e2el_s = self.tally.e2el_mean_s().max(self.expected_s);
@@ -334,8 +339,8 @@ impl<'a> Engine<'a> {
                 tally: self.tally,
                 ending: self.ending,
                 client_cpu: self.client_cpu,
-                loop_lag_p50_ms: self.lag.p50_ms(),
-                loop_lag_p99_ms: self.lag.p99_ms(),
+                loop_lag_p50_ms: self.lag.as_ref().and_then(LagSampler::p50_ms),
+                loop_lag_p99_ms: self.lag.as_ref().and_then(LagSampler::p99_ms),
                 guard_reached: self.guard_reached,
             }),
         }

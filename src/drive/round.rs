@@ -69,7 +69,7 @@ pub async fn run_round(
         gate,
         aim: Aim::Measure(measure),
         tally,
-        lag,
+        lag: Some(lag),
         ident: RequestIdent {
             side: job.side,
             block: job.block,

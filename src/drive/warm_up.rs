@@ -21,7 +21,6 @@ use crate::record::request::Part;
 use crate::record::stored::WarmUp;
 use crate::record::{Outcome, RequestIdent, RequestRecord};
 use crate::scenario::Load;
-use crate::telemetry::host::LagSampler;
 use crate::units::ns_to_s;
 
 /// Completions in a window at least: a median of fewer moves by more than the 5 % it is judged by.
@@ -48,7 +47,6 @@ pub async fn warm_up(
     interrupt: &Interrupt,
     show: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<WarmUp> {
-    let lag = LagSampler::new(clock);
     let begin_ns = clock.now_ns();
     let until_ns = begin_ns.saturating_add(duration_ns(limit));
     let settle = Settle::new(window_size(plan.point.load, limit), until_ns);
@@ -58,7 +56,7 @@ pub async fn warm_up(
         gate: gate(wire, clock, plan, begin_ns)?,
         aim: Aim::Settle(settle),
         tally: Tally::new(Keep::Nothing, 0),
-        lag,
+        lag: None,
         ident: RequestIdent {
             side: Side::New,
             block: 0,
