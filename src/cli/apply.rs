@@ -41,8 +41,7 @@ impl ServerArgs {
     /// Whether a server was named at all (else the simulator runs).
     pub(super) fn names_a_server(&self) -> bool {
         let server = self.server.launch();
-        let is_named =
-            server.url.is_some() || server.command.is_some() || server.restart.is_some();
+        let is_named = server.url.is_some() || server.command.is_some() || server.restart.is_some();
         self.simulate.is_none() && is_named
     }
 
@@ -141,7 +140,8 @@ impl ServerArgs {
         if settings.is_simulated() {
             settings.api_key = None; // the embedded simulator asks for none
         }
-        let headers: Vec<_> = self.headers.iter().map(|text| header(text)).collect::<Result<_>>()?;
+        let headers: Vec<_> =
+            self.headers.iter().map(|text| header(text)).collect::<Result<_>>()?;
         set_headers(settings, &headers);
         if let Some(extra) = &self.extra_body {
             settings.extra_body = serde_json::from_str(extra)

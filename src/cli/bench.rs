@@ -161,8 +161,7 @@ mod tests {
             crate::scenario::file::parse(file, "f").unwrap().apply(settings);
             Harness::merged([harness]).unwrap()
         };
-        let file =
-            "[server]\nurl = 'http://file'\nheaders = { a = 'file' }\n[run]\nrounds = 8\nnum_prompts = 8\n";
+        let file = "[server]\nurl = 'http://file'\nheaders = { a = 'file' }\n[run]\nrounds = 8\nnum_prompts = 8\n";
         let mut given = harness("--num-prompts 9 --url http://flag -H C=flag", file);
         let settings = given.settings();
         assert_eq!(settings.reference_requests, 60);

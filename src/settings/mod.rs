@@ -1,4 +1,6 @@
 //! Every setting of a run, with its default and the reason for it.
+//!
+//! What is set last wins: the defaults here, code (a bench file), a scenario file, the environment, flags.
 
 pub mod launch;
 pub mod overrides;
