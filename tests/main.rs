@@ -25,6 +25,7 @@ mod import_clients;
 mod imported;
 mod json_schema;
 mod kept;
+mod package;
 mod plan;
 mod preflight;
 mod report;
