@@ -24,6 +24,7 @@ mod import;
 mod imported;
 mod json_schema;
 mod kept;
+mod package;
 mod plan;
 mod preflight;
 mod report;
