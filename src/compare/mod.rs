@@ -1,7 +1,6 @@
 //! Against a baseline or the other side: comparisons and verdicts. Pure.
 
 #[doc(hidden)]
-pub mod acceptance;
 pub mod calibration;
 pub mod cell;
 mod cells;
@@ -19,8 +18,6 @@ pub mod side;
 pub mod validity;
 mod values;
 pub mod verdict;
-#[doc(hidden)]
-pub mod world;
 
 pub use comparison::{Cell, Comparison, GateResult, Mode, SuiteResult};
 pub use verdict::Verdict;

@@ -8,7 +8,7 @@ pub mod stored;
 pub mod window;
 
 pub use finding::{Finding, Severity};
-pub use gap_histogram::{GapHistogram, GapView, record_gaps};
+pub use gap_histogram::{GapHistogram, record_gaps};
 pub use itl_by_position::PositionGaps;
 pub use request::{Outcome, Part, RequestIdent, RequestRecord};
 pub use stored::{StoredRound, StoredRun, StoredStart};
