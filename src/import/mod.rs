@@ -11,7 +11,7 @@
 mod aiperf;
 mod check;
 mod details;
-mod failure;
+mod error_text;
 mod fields;
 mod findings;
 mod further;
