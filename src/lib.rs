@@ -39,8 +39,8 @@
 //! | declare lengths, prompts, loads and limits | [`Scenario`], [`Length`], [`Load`], [`Slo`], or [`scenarios!`] |
 //! | run the groups of a bench file | [`scenario_group!`] and [`scenario_main!`] |
 //! | run groups from a program's own `main` | [`bench_main`] |
-//! | send prompts of your own | [`scenario::PromptSource`] with [`Harness::prompts`] |
-//! | use an API of your own | [`api::Dialect`] with [`Harness::dialect`] |
+//! | send prompts of your own | [`PromptSource`] with [`Harness::prompts`] |
+//! | use an API of your own | [`Dialect`] with [`Harness::dialect`] |
 //!
 //! [README.md] describes the command line, the environment variables, the exit codes and the glossary.
 //! [ARCHITECTURE.md] describes the stages and layers of this crate.
@@ -52,14 +52,14 @@
 //! [README.md]: https://github.com/inferometer/inferometer/blob/main/README.md
 //! [ARCHITECTURE.md]: https://github.com/inferometer/inferometer/blob/main/ARCHITECTURE.md
 
+#![allow(dead_code, unused_imports)] // being cut
+
 /// The code of README.md compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
 // Layer 0: words.
-#![cfg_attr(not(test), allow(dead_code))] // being cut
-
 mod clock;
 mod error;
 mod metric;

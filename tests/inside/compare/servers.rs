@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use inferometer::compare::{Mode, Verdict};
+use inferometer::compare::Verdict;
 use inferometer::metric::Measure;
 use inferometer::record::stored::RunStatus;
 use inferometer::settings::{Launch, Settings, Target};
