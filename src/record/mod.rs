@@ -1,6 +1,7 @@
 //! What happened: requests, rounds and runs, as kept.
 
 pub mod finding;
+pub mod finding_code;
 pub mod gaps;
 pub mod positions;
 pub mod request;
@@ -8,6 +9,7 @@ pub mod stored;
 pub mod window;
 
 pub use finding::{Finding, Severity};
+pub use finding_code::FindingCode;
 pub use gaps::{GapHistogram, GapView, record_gaps};
 pub use positions::PositionGaps;
 pub use request::{Outcome, Part, RequestIdent, RequestRecord};

@@ -6,7 +6,7 @@ use super::quantile;
 use super::{RoundInput, Summary};
 use crate::metric::{Metric, Statistic};
 use crate::record::stored::Health;
-use crate::record::{Finding, Outcome, RequestRecord, Severity, Window};
+use crate::record::{Finding, FindingCode, Outcome, RequestRecord, Severity, Window};
 
 /// Fewer send times than this give no index of waves: chance alone has length 1/√n, 0.25 at 16.
 const FEWEST_SENDS: usize = 16;
@@ -89,7 +89,7 @@ pub fn waves_finding(health: &Health, point: &str) -> Option<Finding> {
         "requests march in waves (index {index:.2} of 1): they wait for each other's prompts, and TTFT is that of the wave"
     );
     let mend = "spread the slots (`--slot-start spread`) or vary the lengths";
-    Some(Finding::new("lockstep", Severity::Warning, text).with_mend(mend).at(point))
+    Some(Finding::new(FindingCode::Lockstep, Severity::Warning, text).with_mend(mend).at(point))
 }
 
 /// Median of values in any order.

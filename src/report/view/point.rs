@@ -331,7 +331,7 @@ fn failed_rows(side: &str, records: &[RequestRecord]) -> Vec<FailedRow> {
 fn failed_row(side: &str, record: &RequestRecord) -> FailedRow {
     let evidence = record.evidence.as_deref();
     let cut = |text: &str| text.chars().take(TEXT_LIMIT).collect::<String>();
-    let kind = record.failure.map(crate::report::document::failure_key).unwrap_or_default();
+    let kind = record.failure.map(FailureKind::name).unwrap_or_default();
     FailedRow {
         name: request_name(side, record),
         kind: kind.replace('_', " "),
