@@ -18,6 +18,7 @@ use super::{Lap, Progress, RoundJob, RoundOutcome, Wire, guard_for};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::plan::Schedule;
+use crate::record::health::OfferedLoad;
 use crate::record::request::Part;
 use crate::record::stored::RoundStatus;
 use crate::record::{Finding, FindingCode, Outcome, RequestIdent, RequestRecord, Severity, Window};
@@ -184,9 +185,8 @@ fn outcome(job: &RoundJob, landed: Landed) -> RoundOutcome {
         &records,
         &Circumstances {
             window,
+            load: OfferedLoad { cap, arrivals },
             lags: &tally.lags,
-            cap,
-            arrivals,
             loop_lag_p50_ms: landed.loop_lag_p50_ms,
             loop_lag_p99_ms: landed.loop_lag_p99_ms,
             client_cpu: landed.client_cpu,

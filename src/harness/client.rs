@@ -139,6 +139,7 @@ mod tests {
     fn round(health: Health) -> RoundNotes {
         RoundNotes {
             health,
+            sends: 100,
             status: RoundStatus::Complete,
             ttft_p50_ms: 20.0,
             ttft_count: 100,
@@ -157,7 +158,7 @@ mod tests {
         let proof = Proof::Missing(String::new());
         let (limit, rest): (Vec<Finding>, Vec<Finding>) =
             notes.findings(None, &proof).into_iter().partition(|f| f.code == FindingCode::Limit);
-        let rest = rest.into_iter().map(|f| (f.code, f.severity, f.text)).collect();
+        let rest = rest.into_iter().map(|f| (f.code.into(), f.severity, f.text)).collect();
         (rest, limit[0].text.clone())
     }
 
@@ -223,7 +224,7 @@ mod tests {
             let mut notes = notes(Load::Concurrency(4), vec![Health::default()]);
             (notes.sent, notes.own_failures) = (40, BTreeMap::from([(kind, 7)]));
             let (found, limit) = told(&notes);
-            assert_eq!((found[0].0.as_str(), found[0].1), (code, Severity::Invalid));
+            assert_eq!((found[0].0.as_str(), found[0].1), (code.name(), Severity::Invalid));
             assert!(found[0].2.contains(word) && found[0].2.contains("7 of 40 requests"));
             assert!(limit.starts_with("the limit is the client: it ran out of "), "{limit}");
         }

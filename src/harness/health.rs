@@ -10,9 +10,10 @@ use crate::drive::RoundOutcome;
 use crate::error::Result;
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::{Phase, RoundPlan, Side};
+use crate::record::health::sends_inside;
 use crate::record::request::Part;
 use crate::record::stored::{Health, RoundStatus};
-use crate::record::{Finding, FindingCode, Severity, StoredRound};
+use crate::record::{Finding, FindingCode, Severity, StoredRound, Window};
 use crate::scenario::{Load, LoadPoint};
 use crate::summary::limit::{self, Circumstances};
 use crate::summary::tokens::TokenAccount;
@@ -51,6 +52,8 @@ pub(super) struct PointNotes {
 #[derive(Debug)]
 pub(super) struct RoundNotes {
     pub(super) health: Health,
+    /// Requests sent inside the window.
+    pub(super) sends: usize,
     pub(super) status: RoundStatus,
     pub(super) ttft_p50_ms: f64,
     pub(super) ttft_count: u64,
@@ -101,6 +104,7 @@ impl PointNotes {
         let series = |name: &str| round.series.get(name).and_then(|s| limit::level(s));
         self.rounds.push(RoundNotes {
             health: round.health.clone(),
+            sends: sends_inside(&outcome.records, Window::of(round)).count(),
             status: round.status,
             ttft_p50_ms: summary.get(Measure::TTFT_P50).unwrap_or(0.0),
             ttft_count: summary.completed,
@@ -195,7 +199,7 @@ impl PointNotes {
             }
         }
         let waves = worst(|h| h.lockstep);
-        found.extend(waves.and_then(|r| health::waves_finding(&r.health, "")));
+        found.extend(waves.and_then(|r| health::waves_finding(&r.health, r.sends, "")));
         found
     }
 

@@ -3,6 +3,7 @@
 pub mod finding;
 pub mod finding_code;
 pub mod gaps;
+pub mod health;
 pub mod positions;
 pub mod request;
 pub mod stored;

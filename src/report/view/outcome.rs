@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::compare::{Verdict, gate};
+use crate::compare::{GateCause, GateReason, Verdict, gate};
 use crate::report::ReportInput;
 
 /// What a report says in one word.

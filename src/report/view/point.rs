@@ -12,6 +12,7 @@ use crate::record::stored::Health;
 use crate::report::chart::timeline::{Shape, Track};
 use crate::report::chart::{self, Chart, ecdf};
 use crate::report::{PointInput, PointSide, ReportInput};
+use crate::transport::FailureKind;
 use crate::units;
 
 /// Requests told of each kind.
