@@ -56,12 +56,7 @@ struct ReadPoint<'a> {
 
 impl<'a> ReadPoint<'a> {
     /// `None` if the run measured nothing there.
-    fn read(
-        store: &Store,
-        run: &'a StoredRun,
-        point_id: &str,
-        side: Side,
-    ) -> Result<Option<Self>> {
+    fn read(store: &Store, run: &'a StoredRun, point_id: &str, side: Side) -> Result<Option<Self>> {
         let rounds: Vec<&StoredRound> =
             run.rounds.iter().filter(|r| r.point == point_id && r.side == side).collect();
         if rounds.is_empty() {
