@@ -419,6 +419,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_folder_is_replaced_only_by_a_whole_one() {
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("report");
+        let page = |name: &str| {
+            let name = name.to_owned();
+            move |folder: &Path| write_plain(&folder.join(&name), &name)
+        };
+        replace_folder(&folder, page("first.html")).unwrap();
+        replace_folder(&folder, page("second.html")).unwrap();
+        assert!(!exists(&folder.join("first.html")) && exists(&folder.join("second.html")));
+        let half = |folder: &Path| {
+            page("third.html")(folder)?;
+            Err(Error::store("the disk is full"))
+        };
+        assert!(replace_folder(&folder, half).is_err());
+        assert_eq!(read_text(&folder.join("second.html")).unwrap(), "second.html");
+        let left: Vec<_> = fs::read_dir(above.path()).unwrap().collect();
+        assert_eq!(left.len(), 1, "nothing is left beside it: {left:?}");
+    }
+
+    #[test]
     fn a_failed_write_leaves_the_old_file_and_no_temporary() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
