@@ -97,6 +97,7 @@ codes! {
     NotSettled => "not_settled",
     NotSteady => "not_steady",
     OtherTraffic => "other_traffic",
+    OutputLost => "output_lost",
     OutputOverCap => "output_over_cap",
     Overloaded => "overloaded",
     PassedOver => "passed_over",
