@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::contender::{ContenderPoint, identity};
 use super::judge::Judging;
+use super::side::{ComparedPoint, identity};
 use super::validity::{self, Fault, INVALID_SHARE, Reach};
 use super::{Note, Verdict};
 use crate::metric::Measure;
@@ -36,12 +36,12 @@ struct Valued {
 
 /// The values of both sides, without those of starts that are not valid.
 pub(super) fn values(
-    base: &ContenderPoint,
-    new: &ContenderPoint,
+    base: &ComparedPoint,
+    new: &ComparedPoint,
     measure: Measure,
     judging: &Judging<'_>,
 ) -> Values {
-    let of = |point: &ContenderPoint| -> Vec<Valued> {
+    let of = |point: &ComparedPoint| -> Vec<Valued> {
         point.starts.iter().map(|start| valued(start, point, measure, judging)).collect()
     };
     let (base, new) = (of(base), of(new));
@@ -52,7 +52,7 @@ pub(super) fn values(
 
 fn valued(
     start: &MeasuredStart,
-    point: &ContenderPoint,
+    point: &ComparedPoint,
     measure: Measure,
     judging: &Judging<'_>,
 ) -> Valued {
@@ -112,7 +112,7 @@ fn align(
 
 fn reason_against(
     start: &MeasuredStart,
-    point: &ContenderPoint,
+    point: &ComparedPoint,
     measure: Measure,
     judging: &Judging<'_>,
 ) -> Option<String> {
@@ -131,7 +131,7 @@ fn reason_against(
 
 /// Which starts of a load point give no figures, or not all of them, and why the first of them: a
 /// note for each reach, the widest first.
-pub(super) fn left_out(label: &str, point: &ContenderPoint, judging: &Judging<'_>) -> Vec<Note> {
+pub(super) fn left_out(label: &str, point: &ComparedPoint, judging: &Judging<'_>) -> Vec<Note> {
     let saturated = |start: &MeasuredStart| start.status == RoundStatus::Saturated;
     let starts = point.starts.iter().filter(|start| !saturated(start));
     let faults: Vec<(u32, Fault)> = starts
