@@ -7,6 +7,9 @@
 //! In `Cargo.toml`:
 //!
 //! ```toml
+//! [lib]
+//! bench = false # or libtest rejects the flags of `cargo bench -- --save-baseline main`; the same for [[bin]]
+//!
 //! [[bench]]
 //! name = "serving"
 //! harness = false
