@@ -19,3 +19,4 @@ mod imported;
 mod json_schema;
 mod package;
 mod resumed;
+mod sentences;

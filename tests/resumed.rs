@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use inferometer::internals::compare::{Comparison, Mode};
 use inferometer::internals::harness::{Conclusion, rebuild_report};
+use inferometer::internals::record::FindingCode;
 use inferometer::internals::record::stored::RunStatus;
 use inferometer::internals::record::stored::{Health, RoundStatus};
 use inferometer::internals::store::Store;
@@ -67,7 +68,7 @@ fn a_killed_run_is_taken_up_where_it_stopped() {
         let requests = store.load_round(&before.id, of_block[0]).unwrap().records.len();
         assert!(requests >= 32, "{requests}");
     }
-    assert!(after.findings.iter().any(|finding| finding.code == "resumed"));
+    assert!(after.findings.iter().any(|finding| finding.code == FindingCode::Resumed));
 
     // It is judged over the same five pairs as a run that was never killed, and says the same. The
     // median: on a busy machine one pair may be far off.

@@ -8,8 +8,10 @@ pub mod comparison;
 pub mod decide;
 pub mod decision;
 pub mod design;
+pub mod exit;
 pub mod failures;
 pub mod gate;
+pub mod gate_reason;
 pub mod interim_looks;
 pub mod judge;
 pub mod knee;
@@ -19,5 +21,6 @@ pub mod validity;
 mod values;
 pub mod verdict;
 
-pub use comparison::{Cell, Comparison, GateResult, Mode, SuiteResult};
+pub use comparison::{Cell, CellReason, Comparison, Mode, Note, SuiteResult};
+pub use gate_reason::{GateCause, GateReason, GateResult};
 pub use verdict::Verdict;
