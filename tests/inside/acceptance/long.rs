@@ -9,7 +9,8 @@ use crate::rng::Seed;
 
 #[test]
 fn the_whole_table() {
-    let Some(reports) = std::env::var("INFEROMETER_REPORTS").ok().and_then(|n| n.parse().ok())
+    let Some(reports) =
+        std::env::var("INFEROMETER_REPORTS").ok().and_then(|n| n.parse::<usize>().ok())
     else {
         println!("skipped: INFEROMETER_REPORTS is not set");
         return;
