@@ -10,7 +10,7 @@ use crate::rng::Seed;
 #[test]
 fn the_whole_table() {
     let Some(reports) =
-        std::env::var("INFEROMETER_REPORTS").ok().and_then(|n| n.parse::<usize>().ok())
+        std::env::var("INFEROMETER_REPORTS").ok().and_then(|n| n.parse::<u32>().ok())
     else {
         println!("skipped: INFEROMETER_REPORTS is not set");
         return;
