@@ -52,8 +52,6 @@
 //! [README.md]: https://github.com/inferometer/inferometer/blob/main/README.md
 //! [ARCHITECTURE.md]: https://github.com/inferometer/inferometer/blob/main/ARCHITECTURE.md
 
-#![allow(dead_code, unused_imports)] // being cut
-
 /// The code of README.md compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
@@ -92,14 +90,15 @@ mod cli;
 mod harness;
 mod macros;
 mod selftest;
-// Aside: the embedded server.
+// Aside: the embedded server. Its truth log and its restarts serve the tests.
+#[cfg_attr(not(any(test, feature = "internals")), allow(dead_code, unused_imports))]
 mod sim;
 
 pub use api::chat::Chat;
 pub use api::completions::Completions;
 pub use api::{Content, Dialect, GenerateRequest, Offers, Place as TokenPlace, StreamEvent, Usage};
 pub use cli::bench_main;
-pub use drive::Interrupt;
+pub use drive::{Interrupt, Progress};
 pub use error::{Error, ErrorKind, Result};
 pub use harness::{Conclusion, Harness};
 pub use metric::{Measure, Metric, Statistic};

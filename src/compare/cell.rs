@@ -53,6 +53,7 @@ pub const HISTOGRAM_RESOLUTION: f64 = 1e-4;
 impl Cell {
     /// A gated cell with the measure's own floor, and of raw values.
     #[must_use]
+    #[cfg(test)]
     pub fn gated(
         scenario: usize,
         measure: Measure,

@@ -35,6 +35,7 @@ pub enum ErrorTerm {
         day_sd: f64,
     },
     /// The new start or starts against the spread of the baseline's starts.
+    #[cfg_attr(not(test), allow(dead_code))] // the acceptance table compares with it
     Prediction,
     /// New starts of one day against baseline starts of several: the day's offset is common to all
     /// the new ones, so together they count as one more start of the base.
@@ -57,6 +58,7 @@ pub enum DeviationTest {
     /// Where a start has at least this many load points.
     FromScenarios(usize),
     /// Never.
+    #[cfg_attr(not(test), allow(dead_code))] // the acceptance table compares with it
     Off,
 }
 
@@ -66,6 +68,7 @@ pub enum Trim {
     /// floor(blocks / 15).
     ByBlocks,
     /// This many.
+    #[cfg_attr(not(test), allow(dead_code))] // the acceptance table compares with it
     Fixed(usize),
 }
 

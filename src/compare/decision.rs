@@ -152,16 +152,19 @@ pub struct Decision {
 impl Decision {
     /// Whether anything gated got worse.
     #[must_use]
+    #[cfg(test)]
     pub fn regressed(&self) -> bool {
         self.flags().any(|flag| flag == Flag::Regressed)
     }
 
     /// Whether anything gated changed.
     #[must_use]
+    #[cfg(test)]
     pub fn changed(&self) -> bool {
         self.flags().any(|flag| flag != Flag::None)
     }
 
+    #[cfg(test)]
     fn flags(&self) -> impl Iterator<Item = Flag> {
         let of_cells = self
             .cells

@@ -28,6 +28,7 @@ pub enum Step {
 impl InterimLooks {
     /// One look, after all the blocks.
     #[must_use]
+    #[cfg(test)]
     pub fn once(blocks: u32) -> Self {
         Self(vec![blocks])
     }

@@ -98,6 +98,7 @@ pub struct RoundJob {
 impl RoundJob {
     /// A round with the defaults: slots spread, nothing known of the E2EL.
     #[must_use]
+    #[cfg(any(test, feature = "internals"))]
     pub fn new(plan: RoundPlan, side: Side, block: u32, start: u32) -> Self {
         Self {
             plan,
@@ -194,6 +195,7 @@ pub struct RoundOutcome {
     pub health: Health,
     /// Open loop: requests due in the window that were never sent, because the round ended while
     /// they waited below a cap.
+    #[cfg_attr(not(test), allow(dead_code))]
     pub unsent: u64,
     /// What limits trust, by what only the driver knows.
     pub findings: Vec<Finding>,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Design, Expectation, Phase, Plan, RoundPlan, Side, StartPlan, StopRule, same_lengths};
 use crate::error::{Error, Result};
 use crate::rng::Seed;
-use crate::scenario::{self, Length, Load, LoadPoint, PromptSpec, REFERENCE_GROUP, ScenarioGroup};
+use crate::scenario::{Length, Load, LoadPoint, PromptSpec, REFERENCE_GROUP};
 use crate::settings::{Launch, Settings, Target};
 
 /// Pairs of rounds where two routes alternate within a start and nothing else is said: the fewest
@@ -23,14 +23,6 @@ const LEAST_REQUESTS_ALONE: u32 = 32;
 const LEAST_REQUESTS_SIMULATED: u32 = 32;
 /// A p99 that gates needs this many a start (docs/statistics.md, section 1).
 const LEAST_REQUESTS_P99: u32 = 512;
-
-/// Plans a run of these groups.
-///
-/// # Errors
-/// Where a scenario is wrong or an id is declared twice, and as [`build_points`].
-pub fn build(groups: &[ScenarioGroup], settings: &Settings) -> Result<Plan> {
-    build_points(scenario::points(groups)?, settings)
-}
 
 /// Plans a run of these load points (see [`super::list`]).
 ///

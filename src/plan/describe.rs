@@ -1,6 +1,6 @@
 //! A description: the plan as text, before a byte is sent.
 
-use super::{Design, Phase, Plan, RoundPlan, Schedule, Side, StartPlan, StopRule};
+use super::{Design, Phase, Plan, Side, StartPlan, StopRule};
 use crate::scenario::LoadPoint;
 use crate::units;
 
@@ -155,27 +155,6 @@ impl Plan {
         let order: Vec<String> = start.rounds.iter().map(|round| round.point.id()).collect();
         wrap(&format!("start {}{side}: ", start.start + 1), &order.join(", "), width, ", ")
     }
-}
-
-/// The first `limit` requests of a round: when each is due, its lengths and its seed.
-#[must_use]
-pub fn describe_round(round: &RoundPlan, limit: usize) -> String {
-    let mut text = format!("{}, round {}\n", round.point.id(), round.round + 1);
-    text.push_str(" request        due s   prompt   answer  seed\n");
-    for request in Schedule::new(round).take(limit) {
-        let due = match request.due_ns {
-            Some(due_ns) => format!("{:.6}", units::ns_to_s(due_ns)),
-            None => "on a slot".to_owned(),
-        };
-        text.push_str(&format!(
-            "{:>8} {due:>12} {:>8} {:>8}  {:016x}\n",
-            request.index + 1,
-            request.input_tokens,
-            request.output_tokens,
-            request.seed.0
-        ));
-    }
-    text
 }
 
 fn stop_text(stop: &StopRule, phase: Phase) -> String {

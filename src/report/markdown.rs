@@ -59,6 +59,7 @@ pub fn render(report: &Report, link: Option<&str>) -> String {
 /// The table as inference engineers write it: configuration, the parameters that differ, load, TTFT,
 /// TPOT and throughput.
 #[must_use]
+#[cfg(test)]
 pub fn configurations(report: &Report) -> String {
     let mut text = Bounded::default();
     text.push_rows(&configuration_lines(report.input()));

@@ -106,6 +106,7 @@ impl Launcher {
 
     /// Other limits.
     #[must_use]
+    #[cfg(test)]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self

@@ -93,11 +93,13 @@ impl Running {
 
     /// The process we launched; none where we launched none.
     #[must_use]
+    #[cfg(test)]
     pub fn pid(&self) -> Option<u32> {
         self.group.as_ref().map(ProcessGroup::pid)
     }
 
     /// Whether the process we launched lives. True where we launched none: its requests will tell.
+    #[cfg(test)]
     pub fn alive(&mut self) -> bool {
         self.group.as_mut().is_none_or(|group| group.exit_status().is_none())
     }

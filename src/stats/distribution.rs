@@ -99,12 +99,6 @@ pub fn t_sf(t: f64, df: f64) -> f64 {
     if t >= 0.0 { half_tail } else { 1.0 - half_tail }
 }
 
-/// P(T ≤ t).
-#[must_use]
-pub fn t_cdf(t: f64, df: f64) -> f64 {
-    t_sf(-t, df)
-}
-
 /// P(|T| ≥ |t|): the two-sided p-value.
 #[must_use]
 pub fn t_two_sided(t: f64, df: f64) -> f64 {
@@ -171,15 +165,6 @@ pub fn normal_quantile(p: f64) -> f64 {
         return f64::NAN;
     }
     -std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(2.0 * p)
-}
-
-/// P(X ≤ k) of a binomial count of `n` trials with success probability `p`.
-#[must_use]
-pub fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
-    if k >= n {
-        return 1.0;
-    }
-    beta_inc((n - k) as f64, k as f64 + 1.0, 1.0 - p)
 }
 
 #[cfg(test)]

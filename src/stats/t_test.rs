@@ -1,7 +1,7 @@
 //! Tests of a mean: paired (trimmed) t, Welch's t, prediction of a new value, equivalence.
 
 use super::Interval;
-use super::distribution::{t_sf, t_two_sided, t_upper};
+use super::distribution::{t_two_sided, t_upper};
 use super::moments::{mean, sd, variance};
 use super::quantile::sorted;
 
@@ -32,17 +32,9 @@ impl Estimate {
 
     /// The interval of this confidence (0.95), by Student's t.
     #[must_use]
+    #[allow(dead_code)] // of the verdicts to come
     pub fn interval(&self, confidence: f64) -> Interval {
         Interval::around(self.mean, t_upper(0.5 * (1.0 - confidence), self.df) * self.se)
-    }
-
-    /// The p-value of "the mean lies outside ±`margin`": two one-sided tests (Schuirmann, Journal
-    /// of Pharmacokinetics and Biopharmaceutics 15, 1987).
-    #[must_use]
-    pub fn equivalence_p(&self, margin: f64) -> f64 {
-        let above = t_sf((self.mean + margin) / self.se, self.df);
-        let below = t_sf((margin - self.mean) / self.se, self.df);
-        above.max(below)
     }
 
     /// With an error that the data cannot show (a spread between days, say) added.

@@ -65,6 +65,7 @@ impl Store {
     ///
     /// # Errors
     /// Where a file cannot be read or understood. A cut last line is a note.
+    #[cfg(any(test, feature = "internals"))]
     pub fn load_round(&self, run_id: &str, round: &StoredRound) -> Result<RoundData> {
         let mut rounds = self.load_rounds(run_id, &[round])?;
         Ok(rounds.pop().unwrap_or_default())

@@ -124,15 +124,6 @@ impl Store {
         Ok(list)
     }
 
-    /// The newest complete run of the same workload, for advice where no baseline is named. A run
-    /// under way is not complete, so ask before it is.
-    ///
-    /// # Errors
-    /// Where the folder cannot be read.
-    pub fn latest_with_workload(&self, workload_hash: &str) -> Result<Option<StoredRun>> {
-        self.latest_but(workload_hash, "")
-    }
-
     /// The newest complete run of the same workload that is not `run_id` itself.
     ///
     /// # Errors

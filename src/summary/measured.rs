@@ -1,12 +1,8 @@
 //! What a run measured, start by start: the input of comparisons and reports.
 
-use std::collections::BTreeMap;
-
 use super::Summary;
-use crate::plan::{Phase, Side};
 use crate::record::stored::{Health, RoundStatus, WarmUp};
 use crate::rng::Seed;
-use crate::scenario::LoadPoint;
 
 /// One load point within one start, its rounds pooled.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,17 +40,4 @@ pub struct MeasuredSide {
     pub pooled: Summary,
     /// Each start.
     pub starts: Vec<MeasuredStart>,
-}
-
-/// One load point of a run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MeasuredPoint {
-    /// `group/scenario/load`.
-    pub id: String,
-    /// Reference or load.
-    pub phase: Phase,
-    /// What it is.
-    pub point: LoadPoint,
-    /// What was measured on each side.
-    pub sides: BTreeMap<Side, MeasuredSide>,
 }

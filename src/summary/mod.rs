@@ -5,7 +5,6 @@ pub mod goodput;
 pub mod health;
 pub mod limit;
 pub mod measured;
-pub mod multiple;
 mod reported;
 pub mod samples;
 pub mod series;
@@ -18,7 +17,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::metric::{Measure, Metric};
-use crate::plan::Side;
 use crate::record::request::Part;
 use crate::record::{GapHistogram, Outcome, RequestRecord, StoredRound, Window};
 use crate::scenario::Slo;
@@ -40,28 +38,6 @@ pub struct RoundInput<'a> {
     pub itl: &'a GapHistogram,
     /// Gaps between events, of the same.
     pub icl: &'a GapHistogram,
-}
-
-/// The start that a round belongs to: the unit of inference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StartKey {
-    /// Whose server.
-    pub side: Side,
-    /// Which block.
-    pub block: u32,
-    /// Ordinal of the start in the run.
-    pub start: u32,
-}
-
-/// Rounds by start, so that each start can be summarised alone.
-#[must_use]
-pub fn by_start<'a>(rounds: &[RoundInput<'a>]) -> BTreeMap<StartKey, Vec<RoundInput<'a>>> {
-    let mut starts: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for input in rounds {
-        let StoredRound { side, block, start, .. } = *input.round;
-        starts.entry(StartKey { side, block, start }).or_default().push(*input);
-    }
-    starts
 }
 
 /// The metrics of a round, a start (its rounds pooled) or a load point (its starts pooled).

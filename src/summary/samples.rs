@@ -1,6 +1,5 @@
 //! Samples: how many a statistic needs before it says something.
 
-use super::Summary;
 use crate::metric::{Metric, Statistic};
 use crate::record::{Finding, FindingCode, Severity};
 
@@ -32,7 +31,8 @@ pub fn too_few(metric: Metric, statistic: Statistic, count: u64) -> Option<Strin
 /// The finding about a load point whose requests carry fewer statistics than are shown; the
 /// least demanding one that is not carried is named, since the others follow.
 #[must_use]
-pub fn finding(summary: &Summary, point: &str) -> Option<Finding> {
+#[cfg(test)]
+pub fn finding(summary: &super::Summary, point: &str) -> Option<Finding> {
     let count = summary.distributions.get(&Metric::Ttft).map_or(0, |ttft| ttft.count);
     of_count(count).map(|finding| finding.at(point))
 }

@@ -103,6 +103,7 @@ pub fn unsettled_finding(ratio: f64) -> Finding {
 
 /// The finding about a round that was not steady.
 #[must_use]
+#[cfg(test)]
 pub fn finding(records: &[RequestRecord], point: &str) -> Option<Finding> {
     let Steadiness::Drifting { ratio } = steadiness(records) else { return None };
     Some(drift_finding(ratio).at(point))

@@ -118,6 +118,7 @@ impl TokenAccount {
 
     /// Requests by who counted their tokens.
     #[must_use]
+    #[cfg(test)]
     pub fn sources(&self) -> &BTreeMap<TokenSource, u64> {
         &self.sources
     }

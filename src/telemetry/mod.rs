@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::clock::{Clock, duration_ns};
+use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::Client;
 use crate::transport::client::Endpoint;
@@ -29,9 +29,6 @@ const SCRAPE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Something that can be sampled. It is asked on a thread of its own and may block for seconds.
 pub trait TelemetrySource: Send {
-    /// Its name, for messages.
-    fn name(&self) -> &'static str;
-
     /// What it says now: canonical name → value. Empty where it is silent.
     fn sample(&mut self) -> BTreeMap<String, f64>;
 }
@@ -69,10 +66,6 @@ impl PrometheusSource {
 }
 
 impl TelemetrySource for PrometheusSource {
-    fn name(&self) -> &'static str {
-        "prometheus"
-    }
-
     fn sample(&mut self) -> BTreeMap<String, f64> {
         if self.runtime.is_none() {
             // Built here, on the sampling thread: a runtime must not be dropped inside another.
@@ -197,13 +190,6 @@ pub fn within(series: &Series, open_ns: u64, close_ns: u64) -> Series {
     series.iter().map(|(name, values)| (name.clone(), inside(values))).collect()
 }
 
-/// The interval that fits a round of this length into [`MAX_SAMPLES`].
-#[must_use]
-pub fn interval_for(round: Duration) -> Duration {
-    let samples = MAX_SAMPLES as u64;
-    Duration::from_nanos(duration_ns(round) / samples).max(MIN_INTERVAL)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,10 +197,6 @@ mod tests {
     struct Counting(f64);
 
     impl TelemetrySource for Counting {
-        fn name(&self) -> &'static str {
-            "counting"
-        }
-
         fn sample(&mut self) -> BTreeMap<String, f64> {
             self.0 += 1.0;
             BTreeMap::from([("n".to_owned(), self.0), ("bad".to_owned(), f64::NAN)])
@@ -251,11 +233,5 @@ mod tests {
         let times: Vec<u64> = series["x"].iter().map(|v| v.0).collect();
         assert_eq!(times, [0, 2, 4]);
         assert_eq!(within(&series, 1, 4)["x"].len(), 2);
-    }
-
-    #[test]
-    fn a_long_round_is_sampled_less_often() {
-        assert_eq!(interval_for(Duration::from_secs(10)), MIN_INTERVAL);
-        assert_eq!(interval_for(Duration::from_secs(1200)), Duration::from_secs(2));
     }
 }

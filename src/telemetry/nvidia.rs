@@ -89,10 +89,6 @@ impl NvidiaSource {
 }
 
 impl TelemetrySource for NvidiaSource {
-    fn name(&self) -> &'static str {
-        "nvidia"
-    }
-
     fn sample(&mut self) -> BTreeMap<String, f64> {
         if self.silences >= MOST_SILENCES {
             return BTreeMap::new();

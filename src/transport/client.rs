@@ -168,12 +168,6 @@ impl Client {
         &self.0.base_url
     }
 
-    /// `text` without the key and without the values of headers that look like keys.
-    #[must_use]
-    pub fn redact(&self, text: &str) -> String {
-        self.0.redactor.redact(text)
-    }
-
     /// As [`Client::redact`], on one line, without control codes and at most 1 KiB: fit to be shown.
     #[must_use]
     pub fn clean(&self, text: &str) -> String {
@@ -183,6 +177,7 @@ impl Client {
     /// Sends one streamed request and reads its answer to the end. `due_ns` (open loop) is kept
     /// beside the times on `clock`. It never fails: a failure is part of what was seen. Dropped
     /// before its end, it closes the connection.
+    #[cfg(any(test, feature = "internals"))]
     pub async fn exchange(
         &self,
         clock: Clock,

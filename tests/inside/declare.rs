@@ -375,7 +375,8 @@ fn the_examples_are_true() {
         let file = parse(text, name).unwrap();
         let mut settings = Settings::for_url("http://h");
         file.apply(&mut settings);
-        let plan = inferometer::plan::build::build(&file.groups, &settings).unwrap();
+        let plan =
+            inferometer::plan::build_points(points(&file.groups).unwrap(), &settings).unwrap();
         assert_eq!(plan.points.len(), count, "{name}");
     }
 }

@@ -5,16 +5,40 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use inferometer::plan::build::build;
-use inferometer::plan::describe::describe_round;
 use inferometer::plan::{
-    Design, ListFormat, Matching, Phase, Plan, RoundPlan, Schedule, Side, StopRule, list, select,
+    Design, ListFormat, Matching, Phase, Plan, RoundPlan, Schedule, Side, StopRule, build_points,
+    list, select,
 };
 use inferometer::rng::Seed;
 use inferometer::scenario::{LoadPoint, RequestRate, points};
 use inferometer::settings::{Launch, Settings, Target};
 use inferometer::{Length, Load, Scenario, ScenarioGroup, scenarios};
+use inferometer::{Result, units};
 use proptest::prelude::*;
+
+fn build(groups: &[ScenarioGroup], settings: &Settings) -> Result<Plan> {
+    build_points(points(groups)?, settings)
+}
+
+/// The first `limit` requests of a round: when each is due, its lengths and its seed.
+fn describe_round(round: &RoundPlan, limit: usize) -> String {
+    let mut text = format!("{}, round {}\n", round.point.id(), round.round + 1);
+    text.push_str(" request        due s   prompt   answer  seed\n");
+    for request in Schedule::new(round).take(limit) {
+        let due = match request.due_ns {
+            Some(due_ns) => format!("{:.6}", units::ns_to_s(due_ns)),
+            None => "on a slot".to_owned(),
+        };
+        text.push_str(&format!(
+            "{:>8} {due:>12} {:>8} {:>8}  {:016x}\n",
+            request.index + 1,
+            request.input_tokens,
+            request.output_tokens,
+            request.seed.0
+        ));
+    }
+    text
+}
 
 fn matrix() -> Vec<ScenarioGroup> {
     scenarios! {

@@ -205,10 +205,6 @@ fn runs_are_listed_newest_first_pruned_and_removed() {
     other.workload_hash = "other".into();
     fs::write(store.layout().run_file(&other.id), serde_json::to_vec(&other).unwrap()).unwrap();
     assert_eq!(store.run_ids().unwrap()[0], other.id);
-    let latest = store.latest_with_workload("0123456789abcdef").unwrap().unwrap();
-    assert_eq!(latest.id, "20260104T000000Z-main");
-    assert!(store.latest_with_workload("unknown").unwrap().is_none());
-
     store.baselines().save("main", "20260101T000000Z-main", at(0)).unwrap();
     let error = store.remove_run("20260101T000000Z-main").unwrap_err();
     assert!(error.to_string().contains("baseline `main`"), "{error}");

@@ -6,16 +6,15 @@ use inferometer::metric::{Measure, Metric, Statistic};
 use inferometer::plan::{Phase, PlannedRequest, Side};
 use inferometer::record::health::{OfferedLoad, sends_inside};
 use inferometer::record::request::Part;
-use inferometer::record::stored::{Health, RoundStatus};
+use inferometer::record::stored::Health;
 use inferometer::record::{
     GapHistogram, Outcome, RequestIdent, RequestRecord, StoredRound, Window, record_gaps,
 };
 use inferometer::rng::Seed;
 use inferometer::scenario::Slo;
-use inferometer::summary::multiple::{self, Denominator};
 use inferometer::summary::steadiness::{self, Steadiness};
 use inferometer::summary::{
-    RoundInput, Series, Summary, by_start, distribution::Distribution, health, samples, summarise,
+    RoundInput, Series, Summary, distribution::Distribution, health, samples, summarise,
 };
 use inferometer::transport::client::TokenSource;
 use inferometer::transport::{Exchange, FailureKind, TokenEvent, TokenTimeline};
@@ -241,24 +240,6 @@ fn an_open_loop_tells_what_was_offered_and_done() {
 }
 
 #[test]
-fn multiples_are_ratios_to_the_reference() {
-    let reference = Measured::new(vec![request(11 * S, 11 * S + 100 * MS, 12 * S, 10)]).summary();
-    let loaded = four_slots(S / 4).summary();
-    let multiples = inferometer::summary::multiple::Multiples::of(&loaded, &reference);
-    assert!(near(multiples.ttft, 1.0) && near(multiples.tpot, 1.0) && near(multiples.e2el, 1.0));
-    assert!(near(multiples.request_throughput, 40.0));
-    let none = inferometer::summary::multiple::Multiples::of(&loaded, &Summary::default());
-    assert_eq!(none.ttft, None);
-    let zero = Measured::new(Vec::new()).summary();
-    assert_eq!(multiple::multiple(&loaded, &zero, Measure::QPS), None, "not infinite");
-
-    let chosen = |status| multiple::denominator(Some((&reference, status)), Some(&loaded));
-    assert_eq!(chosen(RoundStatus::Complete).unwrap().0, Denominator::Reference);
-    assert_eq!(chosen(RoundStatus::Saturated).unwrap().0, Denominator::ConcurrencyOne);
-    assert!(multiple::denominator(None, None).is_none());
-}
-
-#[test]
 fn too_few_samples_are_said() {
     assert_eq!(samples::too_few(Metric::Ttft, Statistic::P99, 100), None);
     let text = samples::too_few(Metric::Ttft, Statistic::P99, 99).unwrap();
@@ -321,17 +302,6 @@ fn a_long_round_keeps_its_series_short() {
     assert!(series.dots.len() <= 4_000);
     let completions: f64 = series.bins.iter().map(|bin| bin.completions_per_s * 17.0).sum();
     assert!((completions - 10_000.0).abs() < 1e-6, "{completions}");
-}
-
-#[test]
-fn starts_are_kept_apart() {
-    let (mut first, mut second) = (Measured::new(table()), Measured::new(table()));
-    first.round.start = 0;
-    second.round.start = 1;
-    let inputs = [first.input(), second.input(), first.input()];
-    let starts = by_start(&inputs);
-    let sizes: Vec<_> = starts.iter().map(|(key, rounds)| (key.start, rounds.len())).collect();
-    assert_eq!(sizes, [(0, 2), (1, 1)]);
 }
 
 /// An exchange whose events come at these times with these tokens.

@@ -5,6 +5,7 @@
 
 pub mod criterion;
 mod long;
+pub mod order_statistics;
 pub mod requests;
 pub mod server;
 pub mod virtual_run;

@@ -2,6 +2,7 @@
 
 use super::Figure;
 use super::criterion;
+use super::order_statistics::{order_ranks, pooled_quantile};
 use super::server::{Load, Round, Start};
 use crate::compare::cell::Cell;
 use crate::compare::decide::{DeviationTest, Options, decide};
@@ -11,8 +12,7 @@ use crate::rng::Seed;
 use crate::stats::Interval;
 use crate::stats::crossover::{Bounds, Crossover, Curve, Located, Steadiness};
 use crate::stats::moments::mean;
-use crate::stats::quantile::{order_ranks, quantile, sorted};
-use crate::stats::starts::pooled_quantile;
+use crate::stats::quantile::{quantile, sorted};
 
 /// How much is simulated.
 #[derive(Debug, Clone, Copy)]

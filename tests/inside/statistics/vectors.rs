@@ -2,24 +2,20 @@
 
 use inferometer::stats::components::variance_components;
 use inferometer::stats::crossover::{crossing, excess};
-use inferometer::stats::distribution::{
-    beta_inc, normal_cdf, normal_quantile, t_cdf, t_sf, t_upper,
-};
+use inferometer::stats::distribution::{beta_inc, normal_cdf, normal_quantile, t_sf, t_upper};
 use inferometer::stats::gamma::{digamma, trigamma, trigamma_inverse};
 use inferometer::stats::mser::{SearchEnd, mser5};
 use inferometer::stats::multiple::{benjamini_hochberg, holm};
-use inferometer::stats::outlier::tukey;
 use inferometer::stats::planning::Plan;
 use inferometer::stats::proportion::{
     Count, clopper_pearson, deflate, fisher_more, newcombe, wilson,
 };
-use inferometer::stats::quantile::{
-    harrell_davis, harrell_davis_se, order_ranks, quantile, sorted,
-};
-use inferometer::stats::starts::pooled_quantile;
-use inferometer::stats::t_test::{Estimate, trimmed, welch};
+use inferometer::stats::quantile::quantile;
+use inferometer::stats::t_test::{trimmed, welch};
 use inferometer::stats::{Interval, jackknife};
 use serde_json::Value;
+
+use crate::inside::acceptance::order_statistics::{order_ranks, pooled_quantile};
 
 use super::{Case, Vectors, number, numbers, rows};
 
@@ -99,18 +95,6 @@ fn percentiles_of_type_7() {
         let x = numbers(&case.input["x"]);
         for (i, q) in numbers(&case.input["q"]).into_iter().enumerate() {
             case.check(&q.to_string(), quantile(&x, q).unwrap(), &case.expected[i]);
-        }
-    }
-}
-
-#[test]
-fn harrell_davis_and_its_error() {
-    for case in Vectors::read(include_str!("../../vectors/harrell_davis.json")).cases() {
-        let x = sorted(&numbers(&case.input["x"]));
-        for (i, q) in numbers(&case.input["q"]).into_iter().enumerate() {
-            case.check("hd", harrell_davis(&x, q).unwrap(), &case.expected["hd"][i]);
-            let se = harrell_davis_se(&x, q).unwrap();
-            case.check("se", se, &case.expected["jackknife_se"][i]);
         }
     }
 }
@@ -203,28 +187,6 @@ fn welch_t() {
 }
 
 #[test]
-fn equivalence() {
-    for case in Vectors::read(include_str!("../../vectors/tost.json")).cases() {
-        let (a, b) = (logs(&numbers(&case.input["a"])), logs(&numbers(&case.input["b"])));
-        let margin = number(&case.input["margin_ratio"]).ln_1p();
-        let check = |what: &str, got: Estimate| {
-            let expected = &case.expected[what];
-            case.check("d", got.mean, &expected["d"]);
-            case.check("se", got.se, &expected["se"]);
-            case.check("df", got.df, &expected["df"]);
-            case.check("p_tost", got.equivalence_p(margin), &expected["p_tost"]);
-            // The interval and the two tests must agree: that is how the verdict decides it.
-            let inside = got.interval(0.9).strictly_inside(Interval::around(0.0, margin));
-            assert_eq!(inside, got.equivalence_p(margin) < 0.05, "{} {what}", case.name);
-        };
-        check("welch", welch(&a, &b).unwrap());
-        check("paired", trimmed(&differences(&a, &b), 0).unwrap());
-    }
-    // P(T ≤ t) is the other tail.
-    assert!((t_cdf(1.3, 7.0) + t_sf(1.3, 7.0) - 1.0).abs() < 1e-12);
-}
-
-#[test]
 fn corrections_for_many_tests() {
     for case in Vectors::read(include_str!("../../vectors/multiplicity.json")).cases() {
         let p = numbers(&case.input["p"]);
@@ -269,26 +231,6 @@ fn clustered_errors() {
         assert_eq!(got.new.hits, whole(&case.expected["x2"]), "{}", case.name);
         assert_eq!(got.base.trials, whole(&case.expected["m"]), "{}", case.name);
         case.field("p_greater", fisher_more(got.base, got.new));
-    }
-}
-
-#[test]
-fn tukey_fences() {
-    for case in Vectors::read(include_str!("../../vectors/tukey.json")).cases() {
-        let got = tukey(&numbers(&case.input["x"])).unwrap();
-        for (i, fence) in got.fences.into_iter().enumerate() {
-            case.check("fence", fence, &case.expected["fences"][i]);
-        }
-        let classes = [
-            ("low_severe", got.low_severe),
-            ("low_mild", got.low_mild),
-            ("normal", got.normal),
-            ("high_mild", got.high_mild),
-            ("high_severe", got.high_severe),
-        ];
-        for (class, count) in classes {
-            assert_eq!(count as u64, whole(&case.expected[class]), "{} {class}", case.name);
-        }
     }
 }
 
