@@ -18,6 +18,7 @@ mod cli;
 mod compare;
 mod declare;
 mod drive;
+mod exported;
 mod faults;
 mod fidelity;
 mod import;
