@@ -49,7 +49,7 @@ fn figure(summary: &Summary, measure: &str) -> Option<f64> {
 
 /// The texts of the findings with this code.
 fn found(imported: &Imported, code: &str) -> Vec<(Severity, String)> {
-    let findings = imported.run.findings.iter().filter(|finding| finding.code == code);
+    let findings = imported.run.findings.iter().filter(|finding| finding.code.name() == code);
     findings.map(|finding| (finding.severity, finding.text.clone())).collect()
 }
 
