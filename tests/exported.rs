@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::import::{inferometer, text};
+use crate::imported::{inferometer, text};
 
 /// Files that stand for three starts of one server.
 const STARTS: [&str; 3] = ["A1", "B1", "C1"];
