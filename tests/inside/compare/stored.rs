@@ -9,7 +9,7 @@ use inferometer::settings::JudgeSettings;
 use inferometer::store::Store;
 use tempfile::TempDir;
 
-use crate::kept;
+use crate::inside::kept;
 
 use super::{comparison, forget_health, newest_run, run, short, simulator};
 
