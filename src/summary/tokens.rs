@@ -116,13 +116,6 @@ impl TokenAccount {
         }
     }
 
-    /// Requests by who counted their tokens.
-    #[must_use]
-    #[cfg(test)]
-    pub fn sources(&self) -> &BTreeMap<TokenSource, u64> {
-        &self.sources
-    }
-
     /// Share of events that came within 50 µs of the one before; none without events.
     #[must_use]
     pub fn coalesced_share(&self) -> Option<f64> {
