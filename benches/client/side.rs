@@ -10,7 +10,7 @@ use inferometer::drive::{self, Interrupt, RoundOutcome};
 use inferometer::scenario::Load;
 use inferometer::selftest::{self, Fidelity, Figures};
 use inferometer::settings::SlotStart;
-use inferometer::sim::{Metronome, MetronomeConfig};
+use inferometer::sim::{Metronome, MetronomeConfig, Scheme};
 use inferometer::telemetry::host::cpu_ns;
 
 use crate::Outcome;
@@ -19,6 +19,7 @@ use crate::machine::{self, Role};
 /// One thing to measure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case {
+    pub(crate) scheme: Scheme,
     pub(crate) ttft: Duration,
     pub(crate) gap: Duration,
     pub(crate) streams: u32,
@@ -69,8 +70,8 @@ pub(crate) struct Memory {
 pub(crate) fn serve(case: Case, log_limit: usize) -> Outcome<(Metronome, Clock)> {
     let clock = Clock::start();
     machine::pin(Role::Server);
-    let (ttft, gap) = (case.ttft, case.gap);
-    let server = Metronome::start(MetronomeConfig { ttft, gap, log_limit, clock });
+    let (scheme, ttft, gap) = (case.scheme, case.ttft, case.gap);
+    let server = Metronome::start(MetronomeConfig { scheme, ttft, gap, log_limit, clock });
     machine::pin(Role::Client);
     Ok((server?, clock))
 }

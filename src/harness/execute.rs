@@ -20,8 +20,10 @@ use crate::record::stored::{RoundStatus, RunStatus};
 use crate::record::{Finding, Severity, StoredRound, StoredRun};
 use crate::report::progress::{Event, Reporter};
 use crate::scenario::Load;
-use crate::settings::Settings;
+use crate::settings::{Settings, Target};
+use crate::sim::Scheme;
 use crate::store::{RunWriter, Store};
+use crate::transport::BaseUrl;
 
 /// A server that fails so many starts in a row will fail the next.
 pub(super) const MOST_FAILED_STARTS: u32 = 3;
@@ -78,6 +80,13 @@ pub(super) struct LiveWire {
     pub(super) report: PreflightReport,
 }
 
+/// What the servers of a run speak: the dearer for the client, where they differ.
+fn scheme(settings: &Settings) -> Scheme {
+    let is_tls = |target: &Target| BaseUrl::parse(&target.url).is_ok_and(|url| url.is_tls());
+    let any = side::targets(settings).iter().any(|(_, target)| is_tls(target));
+    if any { Scheme::Https } else { Scheme::Http }
+}
+
 impl<'a> Session<'a> {
     /// A run in a folder of its own, or in that of the run that is taken up again.
     pub(super) fn begin(parts: Parts<'a>, files: PromptFiles, mut run: StoredRun) -> Result<Self> {
@@ -108,7 +117,7 @@ impl<'a> Session<'a> {
             watches: BTreeMap::new(),
             notes,
             store,
-            proof: Proof::of(store),
+            proof: Proof::of(store, scheme(settings)),
             looks,
         })
     }

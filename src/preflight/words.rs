@@ -44,8 +44,26 @@ impl Examination<'_> {
             }
             FailureKind::Tls => fatal(
                 "tls",
-                format!("no secure connection to `{url}` ({said})"),
-                "trust its authority with `--ca-cert FILE`, or any with `--insecure`",
+                format!("the TLS handshake with `{url}` failed ({said})"),
+                "does the server offer TLS 1.2 or 1.3 on this port, without client certificates?",
+            ),
+            FailureKind::TlsUntrusted => fatal(
+                "tls_untrusted",
+                format!("the certificate of `{url}` is not trusted ({said})"),
+                "trust its authority with `--ca-cert FILE`, or accept any certificate with \
+                 `--insecure`",
+            ),
+            FailureKind::TlsNameMismatch => fatal(
+                "tls_name_mismatch",
+                format!("the certificate of `{url}` is for another name ({said})"),
+                "use a host name that the certificate lists, or accept any certificate with \
+                 `--insecure`",
+            ),
+            FailureKind::TlsExpired => fatal(
+                "tls_expired",
+                format!("the certificate of `{url}` is not valid today ({said})"),
+                "renew it if this machine's clock is right, or accept any certificate with \
+                 `--insecure`",
             ),
             FailureKind::BadRequest if wants_tls(url, said) => {
                 fatal("tls_wanted", format!("`{url}` speaks only TLS ({said})"), "use `https://`")

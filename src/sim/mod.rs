@@ -19,6 +19,8 @@ mod request;
 mod routes;
 mod script;
 mod stream;
+#[cfg_attr(not(feature = "tls"), path = "no_tls_session.rs")]
+mod tls_session;
 mod truth;
 pub mod virtual_run;
 mod vocabulary;
@@ -28,7 +30,7 @@ pub use config::{Offer, SimConfig};
 pub use engine::{Engine, EngineEvent, EventKind, Gauges, RequestId, RequestSpec};
 pub use fault::{FaultKind, FaultSpec};
 pub use http::SimServer;
-pub use metronome::{Beats, Metronome, MetronomeConfig};
+pub use metronome::{Beats, CERTIFICATE, Metronome, MetronomeConfig, Scheme};
 pub use noise::{Noise, start_seed};
 pub use preset::Preset;
 pub use profile::{Costs, FrontEnd, Limits, Prefill, Profile};

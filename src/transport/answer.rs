@@ -1,136 +1,76 @@
-//! An answer: the head and the body of a response, by whichever way it comes.
-//!
-//! Plain HTTP comes over our own [`Lines`]; `https` over reqwest, which sets TLS up as users expect
-//! and whose encryption costs more than its hand-overs.
+//! An answer: its head, and its body on the connection that carries it.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::uri::{InvalidUri, PathAndQuery};
+use http::{HeaderMap, HeaderName, StatusCode};
 use hyper::body::Incoming;
 
-use super::connections::{Carrier, Connections};
-use super::line::Line;
-use super::lines::{LineError, Lines};
+use super::evidence::Redactor;
+use super::line::{Line, LineError};
+use super::lines::{Carrier, Lines};
+use crate::settings::Timeouts;
 
-/// Why no answer came, or not all of it.
-#[derive(Debug)]
-pub(super) enum WireError {
-    Line(LineError),
-    Reqwest(reqwest::Error),
-}
-
-impl From<reqwest::Error> for WireError {
-    fn from(error: reqwest::Error) -> Self {
-        Self::Reqwest(error)
-    }
-}
-
-impl WireError {
-    pub(super) fn as_error(&self) -> &(dyn std::error::Error + 'static) {
-        match self {
-            Self::Line(error) => error,
-            Self::Reqwest(error) => error,
-        }
-    }
-
-    /// Whether no connection came to stand.
-    pub(super) fn is_connect(&self) -> bool {
-        match self {
-            Self::Line(error) => error.is_connect(),
-            Self::Reqwest(error) => error.is_connect(),
-        }
-    }
-}
-
-/// The way that requests take.
-#[derive(Clone)]
-pub(super) enum Way {
-    Lines(Arc<Lines>),
-    Reqwest(reqwest::Client, Connections),
+/// A request about to be sent, and what surrounds it.
+pub(super) struct Outgoing<'a> {
+    pub(super) lines: &'a Arc<Lines>,
+    pub(super) target: Result<PathAndQuery, InvalidUri>,
+    pub(super) body: Bytes,
+    pub(super) timeouts: Timeouts,
+    pub(super) most_events: usize,
+    pub(super) redactor: &'a Redactor,
 }
 
 /// A response whose head has been read.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
-    /// What carried it, where that is known.
-    pub(super) carrier: Option<Carrier>,
-    body: Body,
+    pub(super) carrier: Carrier,
+    /// `None` once it came to its end.
+    body: Option<Body>,
 }
 
-enum Body {
-    Line {
-        line: Line,
-        incoming: Incoming,
-        carrier: Carrier,
-        lines: Arc<Lines>,
-    },
-    Reqwest(reqwest::Response),
-    /// It came to its end.
-    Over,
+struct Body {
+    line: Line,
+    incoming: Incoming,
+    lines: Arc<Lines>,
 }
 
-impl Way {
-    /// Posts JSON and waits for the head of the answer.
-    pub(super) async fn post(&self, url: &str, body: Bytes) -> Result<Answer, WireError> {
-        match self {
-            Self::Lines(lines) => {
-                let uri = path_of(url).parse().unwrap_or_default();
-                let reached = lines.post(uri, body).await.map_err(WireError::Line)?;
-                let (head, incoming) = reached.response.into_parts();
-                let (line, carrier) = (reached.line, reached.carrier);
-                let lines = Arc::clone(lines);
-                Ok(Answer {
-                    status: head.status,
-                    headers: head.headers,
-                    carrier: Some(carrier),
-                    body: Body::Line { line, incoming, carrier, lines },
-                })
-            }
-            Self::Reqwest(http, connections) => {
-                let request = http
-                    .post(url)
-                    .header(http::header::CONTENT_TYPE, "application/json")
-                    .header(http::header::ACCEPT, "text/event-stream")
-                    .body(body);
-                let mut response = request.send().await?;
-                Ok(Answer {
-                    status: response.status(),
-                    headers: std::mem::take(response.headers_mut()),
-                    carrier: connections.answered(response.extensions()),
-                    body: Body::Reqwest(response),
-                })
-            }
-        }
+impl Outgoing<'_> {
+    /// Posts it and waits for the head of the answer.
+    pub(super) async fn post(&self, target: PathAndQuery) -> Result<Answer, LineError> {
+        let reached = self.lines.post(target, self.body.clone()).await?;
+        let (head, incoming) = reached.response.into_parts();
+        Ok(Answer {
+            status: head.status,
+            headers: head.headers,
+            carrier: reached.carrier,
+            body: Some(Body { line: reached.line, incoming, lines: Arc::clone(self.lines) }),
+        })
     }
-}
-
-/// The path of a URL that was built from a base URL.
-fn path_of(url: &str) -> &str {
-    let after_scheme = url.find("://").map_or(0, |at| at + 3);
-    url[after_scheme..].find('/').map_or("/", |at| &url[after_scheme + at..])
 }
 
 impl Answer {
-    /// The next chunk of the body; none at its end, when what carried it is free again.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, WireError> {
-        let chunk = match &mut self.body {
-            Body::Over => None,
-            Body::Reqwest(response) => response.chunk().await?,
-            Body::Line { line, incoming, .. } => {
-                let reused = line.answers() > 1;
-                line.chunk(incoming)
-                    .await
-                    .map_err(|error| WireError::Line(LineError::Http { error, reused }))?
-            }
-        };
+    /// The next chunk of the body; `None` at its end, when its connection is free again.
+    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, LineError> {
+        let Some(body) = &mut self.body else { return Ok(None) };
+        let reused = self.carrier.earlier_answers > 0;
+        let chunk = body
+            .line
+            .chunk(&mut body.incoming)
+            .await
+            .map_err(|error| LineError::Http { error, reused })?;
         if chunk.is_none()
-            && let Body::Line { line, carrier, lines, .. } =
-                std::mem::replace(&mut self.body, Body::Over)
+            && let Some(Body { line, lines, .. }) = self.body.take()
         {
-            lines.put(line, carrier);
+            lines.put(line, self.carrier);
         }
         Ok(chunk)
     }
+}
+
+/// The first value of a header as text.
+pub(super) fn text_header(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }

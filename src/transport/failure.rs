@@ -14,8 +14,14 @@ pub enum FailureKind {
     ConnectTimeout,
     /// Another failure to connect.
     Connect,
-    /// TLS or certificate.
+    /// The TLS handshake failed, but not by the certificate.
     Tls,
+    /// The server's certificate is of no trusted authority, or invalid.
+    TlsUntrusted,
+    /// The server's certificate is for another name.
+    TlsNameMismatch,
+    /// The server's certificate is expired, or not yet valid.
+    TlsExpired,
     /// Our own machine ran out of descriptors (EMFILE, ENFILE).
     ClientDescriptors,
     /// Our own machine ran out of ports (EADDRNOTAVAIL).

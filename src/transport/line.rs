@@ -3,13 +3,16 @@
 //! reqwest, and hyper's pooled client below it, drive every connection on a task of its own and hand
 //! each chunk over to the waiting one: two wake-ups an event, and the stamp is taken only at the
 //! second. Here the task that is woken by the socket reads, stamps and decodes in one turn, which
-//! halves the client's CPU at small events. reqwest still carries the plain requests.
+//! halves the client's CPU at small events. It is the same over TLS: the turn that reads the socket also
+//! decrypts. reqwest still carries the plain requests.
 
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -116,6 +119,33 @@ impl Drive {
         self.bell.begin(task);
         let waker = self.waker.clone();
         self.turn(&mut Context::from_waker(&waker));
+    }
+}
+
+/// Why a connection could not carry a request.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LineError {
+    #[error("the name of the server did not resolve")]
+    Dns(#[source] io::Error),
+    #[error("no connection")]
+    Tcp(#[source] io::Error),
+    #[error("the TLS handshake failed")]
+    Tls(#[source] io::Error),
+    #[error("no connection within {} s", .0.as_secs_f64())]
+    ConnectTimeout(Duration),
+    #[error("the request failed")]
+    Http {
+        #[source]
+        error: hyper::Error,
+        /// Whether the connection had stood idle before, after an answer or opened ahead.
+        reused: bool,
+    },
+}
+
+impl LineError {
+    /// Whether there never was a connection.
+    pub(super) fn is_connect(&self) -> bool {
+        !matches!(self, Self::Http { .. })
     }
 }
 

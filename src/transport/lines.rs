@@ -1,22 +1,24 @@
 //! The lines to one server: those that stand idle, and how another one is opened.
 
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, USER_AGENT};
+use http::uri::PathAndQuery;
 use http::{Method, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use super::connections::Carrier;
-use super::line::{Line, Unsent};
+use super::connector::Connector;
+use super::line::{Line, LineError, Unsent};
+use super::tls::Tls;
 use super::{ClientSettings, USER_AGENT_NAME};
 use crate::clock::{Clock, duration_ns};
+use crate::error::Error;
 
 /// A line idle for longer is not used again: what lies between may have forgotten it without a word
 /// (reqwest's own limit).
@@ -28,29 +30,13 @@ const YOUNG_ANSWERS: u64 = 20;
 /// Lines opened at once when many are wanted: more would overflow the backlog of small servers.
 const OPENED_AT_ONCE: usize = 64;
 
-/// Why a line could not carry a request.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum LineError {
-    #[error("the name of the server did not resolve")]
-    Dns(#[source] io::Error),
-    #[error("no connection")]
-    Connect(#[source] io::Error),
-    #[error("no connection within {} s", .0.as_secs_f64())]
-    ConnectTimeout(Duration),
-    #[error("the request failed")]
-    Http {
-        #[source]
-        error: hyper::Error,
-        /// Whether the line had stood idle before, after an answer or opened ahead.
-        reused: bool,
-    },
-}
-
-impl LineError {
-    /// Whether no connection came to stand.
-    pub(super) fn is_connect(&self) -> bool {
-        !matches!(self, Self::Http { .. })
-    }
+/// The connection that carried a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Carrier {
+    /// When it was established (name, TCP and TLS done).
+    pub(super) connected: Instant,
+    /// Answers that it had carried before.
+    pub(super) earlier_answers: u64,
 }
 
 /// What came back, and the line it comes on.
@@ -60,13 +46,11 @@ pub(super) struct Reached {
     pub(super) carrier: Carrier,
 }
 
-/// The lines to one server over plain HTTP.
+/// The lines to one server.
 pub(super) struct Lines {
     clock: Clock,
-    host: String,
-    port: u16,
+    connector: Connector,
     headers: HeaderMap,
-    connect: Duration,
     /// The one used last comes first.
     idle: Mutex<Vec<Idle>>,
     most_idle: usize,
@@ -81,26 +65,27 @@ struct Idle {
 }
 
 impl Lines {
-    /// Lines to the settings' server; none where it speaks TLS. `headers` go with every request.
-    pub(super) fn new(settings: &ClientSettings, mut headers: HeaderMap) -> Option<Self> {
-        let url = reqwest::Url::parse(settings.base_url.root()).ok()?;
-        if url.scheme() != "http" {
-            return None;
-        }
-        let host = url.host_str()?;
-        let port = url.port_or_known_default()?;
-        let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+    /// Lines to the settings' server. `headers` go with every request.
+    ///
+    /// # Errors
+    /// A host that HTTP or TLS cannot name.
+    pub(super) fn new(
+        settings: &ClientSettings,
+        tls: &Tls,
+        mut headers: HeaderMap,
+    ) -> crate::Result<Self> {
+        let host = HeaderValue::from_str(settings.base_url.authority()).map_err(|e| {
+            Error::usage("the header `Host` cannot carry the server's host").with_cause(e)
+        })?;
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         // What the user set stays.
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(USER_AGENT_NAME));
-        headers.entry(HOST).or_insert(HeaderValue::from_str(&authority).ok()?);
-        Some(Self {
+        headers.entry(HOST).or_insert(host);
+        Ok(Self {
             clock: Clock::start(),
-            host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
-            port,
+            connector: Connector::new(settings, tls)?,
             headers,
-            connect: settings.timeouts.connect,
             idle: Mutex::new(Vec::new()),
             most_idle: settings.pool,
             closes_unannounced: AtomicBool::new(false),
@@ -109,10 +94,14 @@ impl Lines {
 
     /// Posts `body` and waits for the head of the answer. A request of which no byte was written,
     /// because its idle line turned out closed, goes to another line: the server never saw it.
-    pub(super) async fn post(&self, uri: Uri, body: Bytes) -> Result<Reached, LineError> {
+    pub(super) async fn post(
+        &self,
+        target: PathAndQuery,
+        body: Bytes,
+    ) -> Result<Reached, LineError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = uri;
+        *request.uri_mut() = Uri::from(target);
         request.headers_mut().clone_from(&self.headers);
         // Bounded: every turn but the last uses up an idle line.
         loop {
@@ -196,31 +185,9 @@ impl Lines {
     }
 
     async fn dial(&self) -> Result<Idle, LineError> {
-        let line = match tokio::time::timeout(self.connect, self.connect()).await {
-            Ok(line) => line?,
-            Err(_) => return Err(LineError::ConnectTimeout(self.connect)),
-        };
+        let line = self.connector.connect().await?;
         let now_ns = self.clock.now_ns();
         Ok(Idle { line, connected_ns: now_ns, since_ns: now_ns })
-    }
-
-    async fn connect(&self) -> Result<Line, LineError> {
-        let addresses = tokio::net::lookup_host((self.host.as_str(), self.port))
-            .await
-            .map_err(LineError::Dns)?;
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for address in addresses {
-            match TcpStream::connect(address).await {
-                Ok(socket) => {
-                    socket.set_nodelay(true).map_err(LineError::Connect)?;
-                    return Line::open(socket)
-                        .await
-                        .map_err(|error| LineError::Http { error, reused: false });
-                }
-                Err(error) => last = error,
-            }
-        }
-        Err(LineError::Connect(last))
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {

@@ -3,7 +3,9 @@
 mod answer;
 mod classify;
 pub mod client;
-mod connections;
+#[cfg(test)]
+mod connection_stress;
+mod connector;
 mod evidence;
 mod exchange;
 pub mod failure;
@@ -16,15 +18,17 @@ mod refusal;
 pub mod sse;
 mod tally;
 pub mod timeline;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
+#[cfg(feature = "tls")]
+mod unverified;
 pub mod url;
 
 pub(crate) use evidence::Redactor;
 
 pub use client::{Client, ClientSettings, Endpoint, Reply};
-pub use exchange::{Exchange, TokenSource};
 pub use failure::{Failure, FailureKind};
-pub use timeline::{TokenEvent, TokenTimeline};
+pub use timeline::{Exchange, TokenEvent, TokenSource, TokenTimeline};
 pub use url::BaseUrl;
 
 /// How the client names itself to servers.
