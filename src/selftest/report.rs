@@ -156,8 +156,8 @@ impl SelftestReport {
             ""
         };
         format!(
-            "{over}: this machine measures {streams} streams{more} and {events} events/s\n\
-             to within {limit} ms at p99\n"
+            "{over}: this machine measures {streams} streams{more}\n\
+             and {events} events/s to within {limit} ms at p99\n"
         )
     }
 }

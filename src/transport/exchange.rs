@@ -54,11 +54,11 @@ pub(super) async fn run(
 }
 
 async fn send_and_read(outgoing: &Outgoing<'_>, reading: &mut Reading<'_>) -> Result<(), Fault> {
+    let clock = reading.clock;
+    reading.sent(clock.now_ns());
     let target = outgoing.target.as_ref().map_err(|e| {
         Fault::new(FailureKind::BadRequest, format!("HTTP cannot carry the dialect's path: {e}"))
     })?;
-    let clock = reading.clock;
-    reading.sent(clock.now_ns());
     let mut timer = pin!(tokio::time::sleep_until(clock.instant(reading.limits.next().at_ns)));
 
     let answer = within(&clock, &mut timer, &reading.limits, outgoing.post(target.clone())).await?;

@@ -1,7 +1,6 @@
 //! Every way a request fails has a kind of its own, with its evidence.
 
 use inferometer::api::chat::Chat;
-use inferometer::api::{Dialect, GenerateRequest, StreamEvent};
 use inferometer::settings::ApiKey;
 use inferometer::transport::{BaseUrl, Client, ClientSettings, Exchange, FailureKind};
 
@@ -479,33 +478,4 @@ async fn a_plain_server_behind_https_is_a_tls_failure() {
     let clock = inferometer::clock::Clock::start();
     let exchange = client.exchange(clock, &Chat, "{}".into(), None).await;
     assert_kind(&exchange, FailureKind::Tls);
-}
-
-/// Chat at a path that no request line can hold.
-struct OddPath;
-
-impl Dialect for OddPath {
-    fn name(&self) -> &'static str {
-        Chat.name()
-    }
-
-    fn path(&self) -> &'static str {
-        "chat completions"
-    }
-
-    fn body(&self, request: &GenerateRequest<'_>) -> inferometer::Result<bytes::Bytes> {
-        Chat.body(request)
-    }
-
-    fn event(&self, data: &[u8]) -> Result<StreamEvent, String> {
-        Chat.event(data)
-    }
-}
-
-#[tokio::test]
-async fn a_path_that_http_cannot_carry_is_a_failure_and_not_a_request_for_the_root() {
-    let server = Server::always(stream(&[TEXT, FINISH, DONE])).await;
-    let exchange = server.exchange(&server.client(), &OddPath).await;
-    assert_kind(&exchange, FailureKind::BadRequest);
-    assert!(server.requests().is_empty());
 }
