@@ -21,8 +21,9 @@ use crate::summary::{self, RoundInput, health};
 /// Result files of other benchmark clients.
 #[derive(Debug, Args)]
 pub(super) struct ImportCommand {
-    /// Result files of vLLM's or SGLang's client (JSON, JSON lines, either as `.gz`), folders of
-    /// them, or patterns such as `results/*.json`; several make one run with several load points
+    /// Result files of vLLM, SGLang, guidellm, aiperf, inference-perf or llm-d (JSON, JSON lines,
+    /// either as `.gz`), folders of them, or patterns such as `results/*.json`; several make one
+    /// run with several load points
     #[arg(value_name = "FILE", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
     /// Name of the baseline that then points at the run
@@ -155,7 +156,7 @@ fn keep(store: &Store, imported: &Imported) -> Result<StoredRun> {
 }
 
 /// Where the file says when requests were sent, it says whether they marched in waves; TTFT is then
-/// that of the wave. Told once a load point, of its worst round.
+/// that of the wave. ConclusionInput once a load point, of its worst round.
 fn find_waves(imported: &mut Imported) {
     let mut worst: BTreeMap<String, Health> = BTreeMap::new();
     for (place, whole) in imported.rounds.iter_mut().enumerate() {

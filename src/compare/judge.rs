@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use super::calibration::{Calibration, Noise};
 use super::cell::{Cell as CellInput, HISTOGRAM_RESOLUTION, Role};
-use super::contender::{Contender, ContenderPoint, incomparable, incomparable_point};
+use super::cells::{self, Pair};
 use super::decide::{Options, decide};
+use super::design::{DaySpread, VerdictBasis};
 use super::failures::{self, FailureCounts, FailureOptions, FailureResult, Survivors};
-use super::mode::{DaySpread, Standing};
-use super::shown::{self, Pair};
+use super::side::{ComparedPoint, ComparedSide, incomparable, incomparable_point};
 use super::validity::{self, Reach};
 use super::values::{self, Values};
 use super::{Cell, Comparison, GateResult, SuiteResult, Verdict};
@@ -25,7 +25,7 @@ use crate::units;
 #[derive(Debug, Clone)]
 pub struct Judging<'a> {
     /// Mode and error term.
-    pub standing: &'a Standing,
+    pub standing: &'a VerdictBasis,
     /// Levels, floors, gates.
     pub settings: &'a JudgeSettings,
     /// How many looks share the level.
@@ -38,8 +38,8 @@ pub struct Judging<'a> {
 
 /// Compares two sides. Deterministic: no resampling enters it.
 #[must_use]
-pub fn judge(base: &Contender, new: &Contender, judging: &Judging<'_>) -> Comparison {
-    let mut cells = shown::one_sided(base, new);
+pub fn judge(base: &ComparedSide, new: &ComparedSide, judging: &Judging<'_>) -> Comparison {
+    let mut cells = cells::one_sided(base, new);
     let matched: Vec<Pair<'_>> = new
         .points
         .iter()
@@ -59,7 +59,7 @@ pub fn judge(base: &Contender, new: &Contender, judging: &Judging<'_>) -> Compar
     cells.extend(decided.cells);
     if judging.standing.advice.is_none() && whole.is_none() {
         cells.extend(
-            failures.iter().map(|result| shown::failures(result, matched[result.scenario])),
+            failures.iter().map(|result| cells::failures(result, matched[result.scenario])),
         );
     }
     let mut comparison = Comparison {
@@ -102,12 +102,12 @@ fn blocks(drafts: &[Draft]) -> u32 {
 
 /// What was left out or only observed, each once.
 fn notes(
-    base: &Contender,
-    new: &Contender,
+    base: &ComparedSide,
+    new: &ComparedSide,
     drafts: &[Draft],
     judging: &Judging<'_>,
 ) -> Vec<String> {
-    let loads = |side: &Contender| -> Vec<ContenderPoint> {
+    let loads = |side: &ComparedSide| -> Vec<ComparedPoint> {
         side.points.iter().filter(|point| point.phase == Phase::Load).cloned().collect()
     };
     let (base_points, new_points) = (loads(base), loads(new));
@@ -287,14 +287,14 @@ fn decide_drafts(
         .map(|draft| {
             let result = if draft.barrier.is_none() { results.next() } else { None };
             let pair = matched[draft.point];
-            shown::cell(&draft.input, draft.barrier.as_ref(), result, pair, &options)
+            cells::cell(&draft.input, draft.barrier.as_ref(), result, pair, &options)
         })
         .collect();
-    Decided { cells, suite: decision.suite.iter().map(shown::suite).collect() }
+    Decided { cells, suite: decision.suite.iter().map(cells::suite).collect() }
 }
 
 fn judge_failures(matched: &[Pair<'_>], judging: &Judging<'_>) -> Vec<FailureResult> {
-    let counts = |point: &ContenderPoint| -> Vec<Count> {
+    let counts = |point: &ComparedPoint| -> Vec<Count> {
         let count = |s: &MeasuredStart| Count {
             hits: s.summary.failed,
             trials: s.summary.completed + s.summary.failed,

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Verdict;
-use super::contender::{ContenderPoint, identity};
 use super::decide::ErrorTerm;
 use super::judge::Judging;
+use super::side::{ComparedPoint, identity};
 use super::validity::{self, INVALID_SHARE};
 use crate::metric::Measure;
 use crate::record::stored::RoundStatus;
@@ -37,12 +37,12 @@ struct Valued {
 
 /// The values of both sides, without those of starts that are not valid.
 pub(super) fn values(
-    base: &ContenderPoint,
-    new: &ContenderPoint,
+    base: &ComparedPoint,
+    new: &ComparedPoint,
     measure: Measure,
     judging: &Judging<'_>,
 ) -> Values {
-    let of = |point: &ContenderPoint| -> Vec<Valued> {
+    let of = |point: &ComparedPoint| -> Vec<Valued> {
         point.starts.iter().map(|start| valued(start, point, measure, judging)).collect()
     };
     let (base, new) = (of(base), of(new));
@@ -53,7 +53,7 @@ pub(super) fn values(
 
 fn valued(
     start: &MeasuredStart,
-    point: &ContenderPoint,
+    point: &ComparedPoint,
     measure: Measure,
     judging: &Judging<'_>,
 ) -> Valued {
@@ -113,7 +113,7 @@ fn align(
 
 fn reason_against(
     start: &MeasuredStart,
-    point: &ContenderPoint,
+    point: &ComparedPoint,
     measure: Measure,
     judging: &Judging<'_>,
 ) -> Option<String> {
@@ -133,7 +133,7 @@ fn reason_against(
 /// Which starts of a load point give no figures, and why the first of them: one sentence.
 pub(super) fn left_out(
     label: &str,
-    point: &ContenderPoint,
+    point: &ComparedPoint,
     judging: &Judging<'_>,
 ) -> Option<String> {
     let fault = |start: &&MeasuredStart| {

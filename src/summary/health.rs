@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use super::quantile;
+use super::distribution;
 use super::{RoundInput, Summary};
 use crate::metric::{Metric, Statistic};
 use crate::record::stored::Health;
@@ -96,5 +96,5 @@ pub fn waves_finding(health: &Health, point: &str) -> Option<Finding> {
 pub(super) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    quantile::of_sorted(&sorted, 0.5)
+    distribution::of_sorted(&sorted, 0.5)
 }

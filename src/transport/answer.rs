@@ -7,14 +7,14 @@ use http::uri::{InvalidUri, PathAndQuery};
 use http::{HeaderMap, HeaderName, StatusCode};
 use hyper::body::Incoming;
 
+use super::connection::{Connection, ConnectionError};
 use super::evidence::Redactor;
-use super::line::{Line, LineError};
-use super::lines::{Carrier, Lines};
+use super::pool::{ConnectionInfo, ConnectionPool};
 use crate::settings::Timeouts;
 
 /// A request about to be sent, and what surrounds it.
 pub(super) struct Outgoing<'a> {
-    pub(super) lines: &'a Arc<Lines>,
+    pub(super) pool: &'a Arc<ConnectionPool>,
     pub(super) target: Result<PathAndQuery, InvalidUri>,
     pub(super) body: Bytes,
     pub(super) timeouts: Timeouts,
@@ -26,45 +26,45 @@ pub(super) struct Outgoing<'a> {
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
-    pub(super) carrier: Carrier,
+    pub(super) info: ConnectionInfo,
     /// `None` once it came to its end.
     body: Option<Body>,
 }
 
 struct Body {
-    line: Line,
+    connection: Connection,
     incoming: Incoming,
-    lines: Arc<Lines>,
+    pool: Arc<ConnectionPool>,
 }
 
 impl Outgoing<'_> {
     /// Posts it and waits for the head of the answer.
-    pub(super) async fn post(&self, target: PathAndQuery) -> Result<Answer, LineError> {
-        let reached = self.lines.post(target, self.body.clone()).await?;
-        let (head, incoming) = reached.response.into_parts();
+    pub(super) async fn post(&self, target: PathAndQuery) -> Result<Answer, ConnectionError> {
+        let sent = self.pool.post(target, self.body.clone()).await?;
+        let (head, incoming) = sent.response.into_parts();
         Ok(Answer {
             status: head.status,
             headers: head.headers,
-            carrier: reached.carrier,
-            body: Some(Body { line: reached.line, incoming, lines: Arc::clone(self.lines) }),
+            info: sent.info,
+            body: Some(Body { connection: sent.connection, incoming, pool: Arc::clone(self.pool) }),
         })
     }
 }
 
 impl Answer {
     /// The next chunk of the body; `None` at its end, when its connection is free again.
-    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, LineError> {
+    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, ConnectionError> {
         let Some(body) = &mut self.body else { return Ok(None) };
-        let reused = self.carrier.earlier_answers > 0;
+        let reused = self.info.earlier_answers > 0;
         let chunk = body
-            .line
+            .connection
             .chunk(&mut body.incoming)
             .await
-            .map_err(|error| LineError::Http { error, reused })?;
+            .map_err(|error| ConnectionError::Http { error, reused })?;
         if chunk.is_none()
-            && let Some(Body { line, lines, .. }) = self.body.take()
+            && let Some(Body { connection, pool, .. }) = self.body.take()
         {
-            lines.put(line, self.carrier);
+            pool.put(connection, self.info);
         }
         Ok(chunk)
     }

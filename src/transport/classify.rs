@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use reqwest::StatusCode;
 
 use super::FailureKind;
-use super::line::LineError;
+use super::connection::ConnectionError;
 use super::tls;
 
 /// The deepest chain of causes looked at: deeper ones are loops or noise.
@@ -28,32 +28,32 @@ pub(super) enum Stage {
 }
 
 /// The kind of an error of a streamed request, and its causes in words.
-pub(super) fn streamed(error: &LineError, stage: Stage) -> (FailureKind, String) {
-    let clues = Clues {
+pub(super) fn streamed(error: &ConnectionError, stage: Stage) -> (FailureKind, String) {
+    let clues = ErrorFacts {
         connecting: error.is_connect(),
-        timed_out: matches!(error, LineError::ConnectTimeout(_)),
-        dns: matches!(error, LineError::Dns(_)),
-        tls: matches!(error, LineError::Tls(_)).then_some(FailureKind::Tls),
-        reused: matches!(error, LineError::Http { reused: true, .. }),
-        ..Clues::default()
+        timed_out: matches!(error, ConnectionError::ConnectTimeout(_)),
+        dns: matches!(error, ConnectionError::Dns(_)),
+        tls: matches!(error, ConnectionError::Tls(_)).then_some(FailureKind::Tls),
+        reused: matches!(error, ConnectionError::Http { reused: true, .. }),
+        ..ErrorFacts::default()
     };
     (clues.with_causes(error).kind(stage), describe(error, error.is_connect()))
 }
 
 /// The kind of an error of a plain request, and its causes in words.
 pub(super) fn plain(error: &reqwest::Error, stage: Stage) -> (FailureKind, String) {
-    let clues = Clues {
+    let clues = ErrorFacts {
         connecting: error.is_connect(),
         timed_out: error.is_timeout(),
         dns: error.is_dns(),
-        ..Clues::default()
+        ..ErrorFacts::default()
     };
     (clues.with_causes(error).kind(stage), describe(error, error.is_connect()))
 }
 
 /// What the chain of causes says.
 #[derive(Debug, Default)]
-struct Clues {
+struct ErrorFacts {
     connecting: bool,
     timed_out: bool,
     dns: bool,
@@ -65,7 +65,7 @@ struct Clues {
     reused: bool,
 }
 
-impl Clues {
+impl ErrorFacts {
     /// Adds what the chain of causes holds.
     fn with_causes(mut self, error: &(dyn StdError + 'static)) -> Self {
         let clues = &mut self;
@@ -150,8 +150,8 @@ fn describe(error: &(dyn StdError + 'static), is_connect: bool) -> String {
     let mut parts: Vec<String> = Vec::new();
     for cause in causes(error) {
         let wraps = matches!(
-            cause.downcast_ref::<LineError>(),
-            Some(LineError::Tcp(_) | LineError::Http { .. })
+            cause.downcast_ref::<ConnectionError>(),
+            Some(ConnectionError::Tcp(_) | ConnectionError::Http { .. })
         );
         if wraps || cause.is::<reqwest::Error>() || cause.is::<hyper_util::client::legacy::Error>()
         {
@@ -206,11 +206,11 @@ mod tests {
 
     #[test]
     fn clues_of_our_own_machine_come_first() {
-        let connecting = |errno: Errno| Clues {
+        let connecting = |errno: Errno| ErrorFacts {
             connecting: true,
             io: Some(io::Error::from_raw_os_error(errno as i32).kind()),
             errno: Some(errno as i32),
-            ..Clues::default()
+            ..ErrorFacts::default()
         };
         for (errno, kind) in [
             (Errno::EMFILE, FailureKind::ClientDescriptors),
@@ -221,16 +221,16 @@ mod tests {
         ] {
             assert_eq!(connecting(errno).kind(AT_ONCE), kind, "{errno}");
         }
-        let dns = Clues { connecting: true, dns: true, ..Clues::default() };
+        let dns = ErrorFacts { connecting: true, dns: true, ..ErrorFacts::default() };
         assert_eq!(dns.kind(AT_ONCE), FailureKind::Dns);
-        let slow = Clues { connecting: true, timed_out: true, ..Clues::default() };
+        let slow = ErrorFacts { connecting: true, timed_out: true, ..ErrorFacts::default() };
         assert_eq!(slow.kind(AT_ONCE), FailureKind::ConnectTimeout);
     }
 
     #[test]
     fn a_connection_is_stale_only_where_it_closes_at_once() {
         let kind = |reused, ms| {
-            let clues = Clues { reused, closed: true, ..Clues::default() };
+            let clues = ErrorFacts { reused, closed: true, ..ErrorFacts::default() };
             clues.kind(Stage::Head { waited: Duration::from_millis(ms) })
         };
         assert_eq!(kind(true, 500), FailureKind::StaleConnection);

@@ -1,6 +1,6 @@
 //! The client: one pool, no proxy, no redirect, no retry.
 //!
-//! Streamed requests go over our own connections ([`super::lines`]), plain ones (models, metrics,
+//! Streamed requests go over our own connections ([`super::connections`]), plain ones (models, metrics,
 //! tokenize) over reqwest. A streamed request goes to another connection only where its idle one
 //! turned out closed *before a byte was written*: the server never saw it, so it is no retry.
 
@@ -14,12 +14,12 @@ use serde_json::Value;
 
 use super::answer::Outgoing;
 use super::classify::{self, Stage};
+use super::error_body::{self, compressed};
 use super::evidence::{Evidence, Redactor};
 use super::exchange;
-use super::lines::Lines;
-use super::refusal::{self, compressed};
-use super::tally::most_events;
+use super::pool::ConnectionPool;
 use super::tls::Tls;
+use super::token_counter::most_events;
 use super::{BaseUrl, Failure, FailureKind};
 use crate::api::Dialect;
 use crate::clock::Clock;
@@ -111,7 +111,7 @@ struct Inner {
     /// Carries the plain requests.
     http: reqwest::Client,
     /// Carry the streamed requests.
-    lines: Arc<Lines>,
+    pool: Arc<ConnectionPool>,
     base_url: BaseUrl,
     timeouts: Timeouts,
     redactor: Redactor,
@@ -147,10 +147,10 @@ impl Client {
             .configure(builder)
             .build()
             .map_err(|e| Error::usage("the HTTP client could not be set up").with_cause(e))?;
-        let lines = Arc::new(Lines::new(&settings, &tls, headers)?);
+        let pool = Arc::new(ConnectionPool::new(&settings, &tls, headers)?);
         Ok(Self(Arc::new(Inner {
             http,
-            lines,
+            pool,
             redactor: Redactor::new(settings.api_key.as_ref(), &settings.headers),
             base_url: settings.base_url,
             timeouts: settings.timeouts,
@@ -169,7 +169,7 @@ impl Client {
         self.0.redactor.redact(text)
     }
 
-    /// As [`Client::redact`], on one line, without control codes and at most 1 KiB: fit to be shown.
+    /// As [`Client::redact`], on one connection, without control codes and at most 1 KiB: fit to be shown.
     #[must_use]
     pub fn clean(&self, text: &str) -> String {
         self.0.redactor.message(text)
@@ -201,7 +201,7 @@ impl Client {
         stop: impl Future<Output = ()>,
     ) -> Exchange {
         let outgoing = Outgoing {
-            lines: &self.0.lines,
+            pool: &self.0.pool,
             target: self.0.base_url.target(dialect.path()),
             body,
             timeouts: self.0.timeouts,
@@ -215,7 +215,7 @@ impl Client {
     /// what is measured: until `wanted` are idle, within the pool. Returns how many are. Failures are
     /// left to the requests, which meet the same and keep the evidence.
     pub async fn open(&self, wanted: usize) -> usize {
-        Lines::open(&self.0.lines, wanted).await
+        ConnectionPool::open(&self.0.pool, wanted).await
     }
 
     /// Gets a plain answer.
@@ -252,7 +252,7 @@ impl Client {
         let ends = evidence.ends(&self.0.redactor);
         Some(Failure {
             kind: classify::status(status),
-            message: self.0.redactor.message(&refusal::text(
+            message: self.0.redactor.message(&error_body::text(
                 status,
                 &reply.body,
                 reply.header("location"),
@@ -341,7 +341,7 @@ fn header_map(settings: &ClientSettings) -> Result<HeaderMap> {
         let mut value =
             HeaderValue::from_str(&format!("Bearer {}", key.expose())).map_err(|_| {
                 Error::usage("the API key holds a character that a header cannot carry")
-                    .with_hint("look for a line break at its end")
+                    .with_hint("look for a connection break at its end")
             })?;
         value.set_sensitive(true);
         map.insert(AUTHORIZATION, value);

@@ -1,7 +1,7 @@
 //! The wake-up invariant under stress: no answer hangs, and none loses a byte.
 //!
 //! A connection's task notes wake-ups while it works and is woken by them while it waits
-//! ([`super::line`]). What could lose one is tried here, over both schemes, on one thread and on
+//! ([`super::connection`]). What could lose one is tried here, over both schemes, on one thread and on
 //! several: bodies in many small pieces, readers slower than the server, reads given up half-way, and
 //! readers that hand their connection to another task.
 
@@ -16,8 +16,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
+use super::connection::Connection;
 use super::connector::Connector;
-use super::line::Line;
 use super::tls::Tls;
 use super::{BaseUrl, ClientSettings};
 use crate::rng::Seed;
@@ -91,13 +91,13 @@ async fn stress(scheme: Scheme) {
 /// Asks again and again over one connection, and checks every byte.
 async fn read_all(settings: ClientSettings, reader: Reader, seed: Seed) {
     let tls = Tls::new(&settings).unwrap();
-    let mut line = Connector::new(&settings, &tls).unwrap().connect().await.unwrap();
+    let mut connection = Connector::new(&settings, &tls).unwrap().connect().await.unwrap();
     for number in 0..REQUESTS {
         let length = seed.nth(number).0 % (MOST_PIECES * MOST_PIECE_BYTES / 2);
         let request = Request::post(format!("/{length}")).header("host", "h");
         let request = request.body(Full::new(Bytes::new())).unwrap();
-        let Ok(response) = line.send(request).await else { panic!("{reader:?}: not sent") };
-        let mut answer = Answer { line, body: response.into_body(), read: Vec::new() };
+        let Ok(response) = connection.send(request).await else { panic!("{reader:?}: not sent") };
+        let mut answer = Answer { connection, body: response.into_body(), read: Vec::new() };
         loop {
             let is_whole;
             (answer, is_whole) = match reader {
@@ -110,14 +110,14 @@ async fn read_all(settings: ClientSettings, reader: Reader, seed: Seed) {
         }
         let whole: Vec<u8> = content().take(usize::try_from(length).unwrap()).collect();
         assert!(answer.read == whole, "{reader:?}: {} of {length} bytes", answer.read.len());
-        line = answer.line;
-        assert!(line.is_free(), "{reader:?}: an answer read to its end frees its connection");
+        connection = answer.connection;
+        assert!(connection.is_free(), "{reader:?}: an answer read to its end frees its connection");
     }
 }
 
 /// An answer being read.
 struct Answer {
-    line: Line,
+    connection: Connection,
     body: Incoming,
     read: Vec<u8>,
 }
@@ -136,7 +136,7 @@ impl Answer {
             }
             let chunk = match reader {
                 Reader::Fickle => self.given_up_at_first(dice % 4).await,
-                _ => self.line.chunk(&mut self.body).await,
+                _ => self.connection.chunk(&mut self.body).await,
             };
             match chunk.unwrap() {
                 Some(chunk) => self.read.extend_from_slice(&chunk),
@@ -150,12 +150,12 @@ impl Answer {
     async fn given_up_at_first(&mut self, times: u64) -> hyper::Result<Option<Bytes>> {
         for turn in 0..times {
             let patience = Duration::from_micros(turn * 700);
-            let read = self.line.chunk(&mut self.body);
+            let read = self.connection.chunk(&mut self.body);
             if let Ok(chunk) = tokio::time::timeout(patience, read).await {
                 return chunk;
             }
         }
-        self.line.chunk(&mut self.body).await
+        self.connection.chunk(&mut self.body).await
     }
 }
 

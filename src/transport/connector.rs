@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::ClientSettings;
-use super::line::{Line, LineError};
+use super::connection::{Connection, ConnectionError};
 use super::tls::{self, Tls};
 use crate::error::Result;
 
@@ -42,24 +42,26 @@ impl Connector {
     }
 
     /// A new connection, its TLS handshake done.
-    pub(super) async fn connect(&self) -> Result<Line, LineError> {
+    pub(super) async fn connect(&self) -> Result<Connection, ConnectionError> {
         match tokio::time::timeout(self.limit, Box::pin(self.connect_at_leisure())).await {
-            Ok(line) => line,
-            Err(_) => Err(LineError::ConnectTimeout(self.limit)),
+            Ok(connection) => connection,
+            Err(_) => Err(ConnectionError::ConnectTimeout(self.limit)),
         }
     }
 
-    async fn connect_at_leisure(&self) -> Result<Line, LineError> {
+    async fn connect_at_leisure(&self) -> Result<Connection, ConnectionError> {
         let addresses = tokio::net::lookup_host((self.host.as_str(), self.port))
             .await
-            .map_err(LineError::Dns)?;
-        let socket = first_connected(addresses.collect()).await.map_err(LineError::Tcp)?;
-        socket.set_nodelay(true).map_err(LineError::Tcp)?;
-        let line = match &self.tls {
-            None => Line::open(socket).await,
-            Some(tls) => Line::open(tls.handshake(socket).await.map_err(LineError::Tls)?).await,
+            .map_err(ConnectionError::Dns)?;
+        let socket = first_connected(addresses.collect()).await.map_err(ConnectionError::Tcp)?;
+        socket.set_nodelay(true).map_err(ConnectionError::Tcp)?;
+        let connection = match &self.tls {
+            None => Connection::open(socket).await,
+            Some(tls) => {
+                Connection::open(tls.handshake(socket).await.map_err(ConnectionError::Tls)?).await
+            }
         };
-        line.map_err(|error| LineError::Http { error, reused: false })
+        connection.map_err(|error| ConnectionError::Http { error, reused: false })
     }
 }
 

@@ -16,10 +16,10 @@ use tokio::time::Sleep;
 use super::FailureKind;
 use super::answer::{Answer, Outgoing, text_header};
 use super::classify;
-use super::limits::Limits;
-use super::reading::{Fault, Reading};
-use super::refusal::{self, compressed, said};
+use super::error_body::{self, compressed, said};
+use super::response_reader::{Fault, Reading};
 use super::timeline::{Exchange, STOPPED};
+use super::timeouts::Limits;
 use crate::api::Dialect;
 use crate::clock::Clock;
 
@@ -132,7 +132,7 @@ async fn refused(reading: &mut Reading<'_>, mut response: Answer) -> Fault {
     let status = response.status;
     let location = text_header(&response.headers, &LOCATION);
     let body = read_bounded(reading, &mut response).await;
-    Fault::new(classify::status(status), refusal::text(status, &body, location.as_deref()))
+    Fault::new(classify::status(status), error_body::text(status, &body, location.as_deref()))
 }
 
 /// Status 200 with a type that cannot be a stream: a gateway's page, or an answer in one piece.

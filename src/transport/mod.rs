@@ -1,35 +1,35 @@
 //! The wire: bytes to stamped events.
 
 mod answer;
+pub mod base_url;
 mod classify;
 pub mod client;
+mod connection;
 #[cfg(test)]
 mod connection_stress;
 mod connector;
+mod error_body;
 mod evidence;
 mod exchange;
 pub mod failure;
-mod limits;
-mod line;
-mod lines;
 pub(crate) mod page;
-mod reading;
-mod refusal;
+mod pool;
+mod response_reader;
 pub mod sse;
-mod tally;
 pub mod timeline;
+mod timeouts;
 #[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
+mod token_counter;
 #[cfg(feature = "tls")]
 mod unverified;
-pub mod url;
 
 pub(crate) use evidence::Redactor;
 
+pub use base_url::BaseUrl;
 pub use client::{Client, ClientSettings, Endpoint, Reply};
 pub use failure::{Failure, FailureKind};
 pub use timeline::{Exchange, TokenEvent, TokenSource, TokenTimeline};
-pub use url::BaseUrl;
 
 /// How the client names itself to servers.
 const USER_AGENT_NAME: &str = concat!("inferometer/", env!("CARGO_PKG_VERSION"));

@@ -61,7 +61,7 @@ fn two_where_the_words_are_wrong() {
     refused(&["run", "--against-url", "http://h"], "the other side", "`--url URL`");
     refused(&["run", "missing.toml"], "missing.toml", "because:");
     refused(&["run", "--significance-level", "2"], "between 0 and 1", "");
-    // Told before the run, not after it.
+    // ConclusionInput before the run, not after it.
     refused(&["run", "--require", "ttft_p50<1ns"], "`1ns`", "`500ms`");
     refused(&["run", "--goodput", "speed:2"], "`speed:2`", "`ttft:200`");
 }

@@ -1,7 +1,7 @@
-//! The lines to one server: those that stand idle, and how another one is opened.
+//! A pool: the idle connections to one server, and how another one is opened.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,59 +13,59 @@ use hyper::body::Incoming;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::connection::{Connection, ConnectionError, Unsent};
 use super::connector::Connector;
-use super::line::{Line, LineError, Unsent};
 use super::tls::Tls;
 use super::{ClientSettings, USER_AGENT_NAME};
 use crate::clock::{Clock, duration_ns};
 use crate::error::Error;
 
-/// A line idle for longer is not used again: what lies between may have forgotten it without a word
-/// (reqwest's own limit).
+/// A connection idle for longer is not used again: a gateway in between may have dropped it without
+/// notice (reqwest's own limit).
 const IDLE_LIMIT: Duration = Duration::from_secs(90);
 
-/// Below so many answers a line that closes was not worn out: servers that count allow a hundred.
+/// Below so many answers a connection that closes was not worn out: servers that count allow a hundred.
 const YOUNG_ANSWERS: u64 = 20;
 
-/// Lines opened at once when many are wanted: more would overflow the backlog of small servers.
+/// Connections opened at once when many are wanted: more would overflow the backlog of small servers.
 const OPENED_AT_ONCE: usize = 64;
 
 /// The connection that carried a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Carrier {
+pub(super) struct ConnectionInfo {
     /// When it was established (name, TCP and TLS done).
     pub(super) connected: Instant,
     /// Answers that it had carried before.
     pub(super) earlier_answers: u64,
 }
 
-/// What came back, and the line it comes on.
-pub(super) struct Reached {
-    pub(super) line: Line,
+/// The head of a response, and the connection that it comes on.
+pub(super) struct Sent {
+    pub(super) connection: Connection,
     pub(super) response: Response<Incoming>,
-    pub(super) carrier: Carrier,
+    pub(super) info: ConnectionInfo,
 }
 
-/// The lines to one server.
-pub(super) struct Lines {
+/// The connections to one server.
+pub(super) struct ConnectionPool {
     clock: Clock,
     connector: Connector,
     headers: HeaderMap,
     /// The one used last comes first.
     idle: Mutex<Vec<Idle>>,
     most_idle: usize,
-    /// The server was seen to close a line soon after an answer, without having announced it.
+    /// The server was seen to close a connection soon after an answer, without having announced it.
     closes_unannounced: AtomicBool,
 }
 
 struct Idle {
-    line: Line,
+    connection: Connection,
     connected_ns: u64,
     since_ns: u64,
 }
 
-impl Lines {
-    /// Lines to the settings' server. `headers` go with every request.
+impl ConnectionPool {
+    /// A pool for the settings' server. `headers` go with every request.
     ///
     /// # Errors
     /// A host that HTTP or TLS cannot name.
@@ -93,43 +93,43 @@ impl Lines {
     }
 
     /// Posts `body` and waits for the head of the answer. A request of which no byte was written,
-    /// because its idle line turned out closed, goes to another line: the server never saw it.
+    /// because its idle connection turned out closed, goes to another connection: the server never saw it.
     pub(super) async fn post(
         &self,
         target: PathAndQuery,
         body: Bytes,
-    ) -> Result<Reached, LineError> {
+    ) -> Result<Sent, ConnectionError> {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = Uri::from(target);
         request.headers_mut().clone_from(&self.headers);
-        // Bounded: every turn but the last uses up an idle line.
+        // Bounded: every turn but the last uses up an idle connection.
         loop {
             let idle = self.take();
             let had_stood = idle.is_some();
-            let Idle { mut line, connected_ns, .. } = match idle {
+            let Idle { mut connection, connected_ns, .. } = match idle {
                 Some(idle) => idle,
                 None => self.dial().await?,
             };
-            let earlier_answers = line.answers();
-            match line.send(request).await {
+            let earlier_answers = connection.answers();
+            match connection.send(request).await {
                 Ok(response) => {
                     let connected = self.clock.instant(connected_ns);
-                    let carrier = Carrier { connected, earlier_answers };
-                    return Ok(Reached { line, response, carrier });
+                    let info = ConnectionInfo { connected, earlier_answers };
+                    return Ok(Sent { connection, response, info });
                 }
                 Err(Unsent { request: Some(back), .. }) if had_stood => request = back,
                 Err(Unsent { error, .. }) => {
                     self.note_closed(&error, earlier_answers);
-                    return Err(LineError::Http { error, reused: had_stood });
+                    return Err(ConnectionError::Http { error, reused: had_stood });
                 }
             }
         }
     }
 
     /// Some servers promise to keep a connection and close it with every answer (llama.cpp's does).
-    /// Their end arrives too late to be seen before the next request, which then dies with the line.
-    /// Once that has happened on a young line, each request gets a line of its own.
+    /// Their end arrives too late to be seen before the next request, which then dies with the connection.
+    /// Once that has happened on a young connection, each request gets a connection of its own.
     fn note_closed(&self, error: &hyper::Error, earlier_answers: u64) {
         let young = (1..YOUNG_ANSWERS).contains(&earlier_answers);
         if young && (error.is_incomplete_message() || error.is_closed() || error.is_canceled()) {
@@ -137,30 +137,30 @@ impl Lines {
         }
     }
 
-    /// Takes a line back after an answer that was read to its end.
-    pub(super) fn put(&self, mut line: Line, carrier: Carrier) {
-        if line.is_free() {
-            let connected_ns = self.clock.at_ns(carrier.connected);
-            self.keep(Idle { line, connected_ns, since_ns: self.clock.now_ns() });
+    /// Takes a connection back after an answer that was read to its end.
+    pub(super) fn put(&self, mut connection: Connection, info: ConnectionInfo) {
+        if connection.is_free() {
+            let connected_ns = self.clock.at_ns(info.connected);
+            self.keep(Idle { connection, connected_ns, since_ns: self.clock.now_ns() });
         }
     }
 
-    /// Opens lines until `wanted` stand idle, or no more can be opened. How many do.
-    pub(super) async fn open(lines: &std::sync::Arc<Self>, wanted: usize) -> usize {
-        let standing = lines.idle().len();
-        let mut left = wanted.min(lines.most_idle).saturating_sub(standing);
+    /// Opens connections until `wanted` are idle, or no more can be opened. Returns how many are.
+    pub(super) async fn open(pool: &Arc<Self>, wanted: usize) -> usize {
+        let standing = pool.idle().len();
+        let mut left = wanted.min(pool.most_idle).saturating_sub(standing);
         let mut dialling = JoinSet::new();
         loop {
             while left > 0 && dialling.len() < OPENED_AT_ONCE {
                 left -= 1;
-                let lines = std::sync::Arc::clone(lines);
-                dialling.spawn(async move { lines.dial().await });
+                let pool = Arc::clone(pool);
+                dialling.spawn(async move { pool.dial().await });
             }
             match dialling.join_next().await {
-                Some(Ok(Ok(idle))) => lines.keep(idle),
+                Some(Ok(Ok(idle))) => pool.keep(idle),
                 // The requests themselves will meet the same and say so.
                 Some(_) => left = 0,
-                None => return lines.idle().len(),
+                None => return pool.idle().len(),
             }
         }
     }
@@ -170,8 +170,9 @@ impl Lines {
         loop {
             let mut idle = self.idle().pop()?;
             let fresh = now_ns.saturating_sub(idle.since_ns) < duration_ns(IDLE_LIMIT);
-            let worn = idle.line.answers() > 0 && self.closes_unannounced.load(Ordering::Relaxed);
-            if fresh && !worn && idle.line.is_free() {
+            let worn =
+                idle.connection.answers() > 0 && self.closes_unannounced.load(Ordering::Relaxed);
+            if fresh && !worn && idle.connection.is_free() {
                 return Some(idle);
             }
         }
@@ -184,10 +185,10 @@ impl Lines {
         }
     }
 
-    async fn dial(&self) -> Result<Idle, LineError> {
-        let line = self.connector.connect().await?;
+    async fn dial(&self) -> Result<Idle, ConnectionError> {
+        let connection = self.connector.connect().await?;
         let now_ns = self.clock.now_ns();
-        Ok(Idle { line, connected_ns: now_ns, since_ns: now_ns })
+        Ok(Idle { connection, connected_ns: now_ns, since_ns: now_ns })
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::conclude;
+use super::extensions::Extensions;
 use super::health::Notes;
 use super::measure;
-use super::own::Own;
 use super::prompts::PromptFiles;
-use super::proof::Proof;
-use super::side::{self, SideServer};
-use super::watch::Watch;
+use super::proof::ProvenCapacity;
+use super::server_handle::{self, SideServer};
+use super::telemetry::RoundTelemetry;
 use crate::clock::Clock;
-use crate::compare::looks::{Looks, Step};
+use crate::compare::interim_looks::{InterimLooks, Step};
 use crate::drive::{Interrupt, Urgency};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
@@ -38,8 +38,8 @@ pub(super) struct Parts<'a> {
     pub(super) clock: Clock,
     pub(super) interrupt: Interrupt,
     pub(super) reporter: &'a mut dyn Reporter,
-    pub(super) own: &'a Own,
-    pub(super) looks: Looks,
+    pub(super) own: &'a Extensions,
+    pub(super) looks: InterimLooks,
 }
 
 /// A run under way.
@@ -51,21 +51,21 @@ pub(super) struct Session<'a> {
     pub(super) interrupt: Interrupt,
     pub(super) reporter: &'a mut dyn Reporter,
     pub(super) files: PromptFiles,
-    pub(super) own: &'a Own,
+    pub(super) own: &'a Extensions,
     pub(super) writer: RunWriter,
-    pub(super) sides: BTreeMap<Side, Bench>,
+    pub(super) sides: BTreeMap<Side, SideState>,
     /// Who watches each side's rounds.
-    pub(super) watches: BTreeMap<Side, Watch>,
+    pub(super) watches: BTreeMap<Side, RoundTelemetry>,
     /// What the rounds told of the client and the load.
     pub(super) notes: Notes,
     pub(super) store: &'a Store,
     /// What the client is known to measure truly.
-    pub(super) proof: Proof,
-    looks: Looks,
+    pub(super) proof: ProvenCapacity,
+    looks: InterimLooks,
 }
 
 /// One side: its server, what preflight found, and the wire of the present start.
-pub(super) struct Bench {
+pub(super) struct SideState {
     pub(super) server: SideServer,
     pub(super) preflight: Option<PreflightReport>,
     pub(super) wire: Option<LiveWire>,
@@ -83,7 +83,7 @@ pub(super) struct LiveWire {
 /// What the servers of a run speak: the dearer for the client, where they differ.
 fn scheme(settings: &Settings) -> Scheme {
     let is_tls = |target: &Target| BaseUrl::parse(&target.url).is_ok_and(|url| url.is_tls());
-    let any = side::targets(settings).iter().any(|(_, target)| is_tls(target));
+    let any = server_handle::targets(settings).iter().any(|(_, target)| is_tls(target));
     if any { Scheme::Https } else { Scheme::Http }
 }
 
@@ -97,10 +97,10 @@ impl<'a> Session<'a> {
         };
         writer.id().clone_into(&mut run.id);
         let mut sides = BTreeMap::new();
-        for (side, target) in side::targets(settings) {
+        for (side, target) in server_handle::targets(settings) {
             let server = SideServer::new(side, &target, settings, store, &run.id)?;
             run.sides.entry(side).or_default().label = server.label();
-            sides.insert(side, Bench { server, preflight: None, wire: None, failed_starts: 0 });
+            sides.insert(side, SideState { server, preflight: None, wire: None, failed_starts: 0 });
         }
         let notes = Notes::new();
         Ok(Self {
@@ -117,7 +117,7 @@ impl<'a> Session<'a> {
             watches: BTreeMap::new(),
             notes,
             store,
-            proof: Proof::of(store, scheme(settings)),
+            proof: ProvenCapacity::of(store, scheme(settings)),
             looks,
         })
     }
@@ -201,7 +201,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    pub(super) fn bench(&mut self, side: Side) -> Result<&mut Bench> {
+    pub(super) fn bench(&mut self, side: Side) -> Result<&mut SideState> {
         self.sides.get_mut(&side).ok_or_else(|| Error::usage("a planned side has no server"))
     }
 

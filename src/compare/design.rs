@@ -2,8 +2,8 @@
 //! section 2).
 
 use super::Mode;
-use super::contender::Contender;
 use super::decide::ErrorTerm;
+use super::side::ComparedSide;
 
 /// Fewer starts of the base than this carry no gate: with four a paired t at the level of one cell
 /// among many needs differences of twenty standard errors.
@@ -11,7 +11,7 @@ pub const LEAST_STARTS: usize = 5;
 
 /// Who restarts the servers, and how the sides met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meeting {
+pub enum Pairing {
     /// In one run, in blocks.
     Blocks,
     /// In one run, two URLs that nobody restarts, rounds alternating.
@@ -37,7 +37,7 @@ pub enum DaySpread {
 
 /// What a comparison may claim.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Standing {
+pub struct VerdictBasis {
     /// The mode.
     pub mode: Mode,
     /// Where the error of a difference comes from.
@@ -48,7 +48,7 @@ pub struct Standing {
     pub advice: Option<String>,
 }
 
-impl Standing {
+impl VerdictBasis {
     fn verdict(mode: Mode, error_term: ErrorTerm) -> Self {
         Self { mode, error_term, days: DaySpread::None, advice: None }
     }
@@ -61,30 +61,30 @@ impl Standing {
 /// The standing of two sides. `decide_by` is the command that would decide where this cannot.
 #[must_use]
 pub fn standing(
-    base: &Contender,
-    new: &Contender,
-    meeting: Meeting,
+    base: &ComparedSide,
+    new: &ComparedSide,
+    meeting: Pairing,
     day: DaySpread,
     decide_by: &str,
-) -> Standing {
+) -> VerdictBasis {
     let (base_starts, new_starts) = (base.distinct_starts(), new.distinct_starts());
     let enough = base_starts >= LEAST_STARTS && new_starts >= 1;
     match meeting {
-        Meeting::Blocks => Standing::verdict(Mode::Interleaved, ErrorTerm::Paired),
-        Meeting::Routes => routes(base, new, decide_by),
-        Meeting::LastTwin => Standing::advice(
+        Pairing::Blocks => VerdictBasis::verdict(Mode::Interleaved, ErrorTerm::Paired),
+        Pairing::Routes => routes(base, new, decide_by),
+        Pairing::LastTwin => VerdictBasis::advice(
             Mode::SingleStart,
             "no baseline was named: the last run of the same work is shown as advice. To judge: `--baseline NAME`".into(),
         ),
-        Meeting::Restarted if enough && new_starts >= 2 => saved(base, new, day),
-        Meeting::Restarted | Meeting::PlainUrl if enough => history(base, new, day),
-        Meeting::Restarted | Meeting::PlainUrl => {
+        Pairing::Restarted if enough && new_starts >= 2 => saved(base, new, day),
+        Pairing::Restarted | Pairing::PlainUrl if enough => history(base, new, day),
+        Pairing::Restarted | Pairing::PlainUrl => {
             let advice = format!(
                 "no verdict: {} against {} cannot tell a change from a restart. To decide: {decide_by}",
                 starts(new_starts),
                 starts(base_starts),
             );
-            Standing::advice(Mode::SingleStart, advice)
+            VerdictBasis::advice(Mode::SingleStart, advice)
         }
     }
 }
@@ -95,7 +95,7 @@ fn starts(n: usize) -> String {
 
 /// Rounds that alternate within one start of one engine are pairs: the start's effect cancels. Two
 /// engines that nobody restarts are two single starts, whatever their URLs are called.
-fn routes(base: &Contender, new: &Contender, decide_by: &str) -> Standing {
+fn routes(base: &ComparedSide, new: &ComparedSide, decide_by: &str) -> VerdictBasis {
     let (one, other) = (base.told_identities(), new.told_identities());
     let advice = if one.is_empty() || other.is_empty() {
         format!(
@@ -106,22 +106,22 @@ fn routes(base: &Contender, new: &Contender, decide_by: &str) -> Standing {
             "no verdict: the two URLs lead to different starts of an engine, and one start against one cannot tell a change from a restart. To decide: {decide_by}"
         )
     } else {
-        return Standing::verdict(Mode::Routes, ErrorTerm::Paired);
+        return VerdictBasis::verdict(Mode::Routes, ErrorTerm::Paired);
     };
-    Standing::advice(Mode::SingleStart, advice)
+    VerdictBasis::advice(Mode::SingleStart, advice)
 }
 
 /// New starts against a baseline whose starts cannot be paired with them. Baseline starts of
 /// several days hold the days' spread; new starts of one day share one day's offset.
-fn history(base: &Contender, new: &Contender, day: DaySpread) -> Standing {
+fn history(base: &ComparedSide, new: &ComparedSide, day: DaySpread) -> VerdictBasis {
     let error_term = match (base.days() >= 2, new.days() >= 2, day) {
         (true, true, _) => ErrorTerm::Unpaired { day_sd: 0.0 },
         (true, false, _) => ErrorTerm::PredictionOfDay,
         (false, _, DaySpread::None | DaySpread::Calibrated) => ErrorTerm::Unpaired { day_sd: 0.0 },
-        (false, _, DaySpread::Unknown) => return Standing::advice(Mode::History, one_day()),
+        (false, _, DaySpread::Unknown) => return VerdictBasis::advice(Mode::History, one_day()),
     };
     let days = if base.days() >= 2 { DaySpread::None } else { day };
-    Standing { days, ..Standing::verdict(Mode::History, error_term) }
+    VerdictBasis { days, ..VerdictBasis::verdict(Mode::History, error_term) }
 }
 
 fn one_day() -> String {
@@ -130,25 +130,25 @@ fn one_day() -> String {
 
 /// Fresh starts against a stored baseline. The spread between days comes from `calibrate`, or from
 /// a baseline of two or more days (then as [`history`]); without it there is only advice.
-fn saved(base: &Contender, new: &Contender, day: DaySpread) -> Standing {
+fn saved(base: &ComparedSide, new: &ComparedSide, day: DaySpread) -> VerdictBasis {
     let error_term = match seeds_agree(base, new) {
         true => ErrorTerm::PairedAcrossDays { day_sd: 0.0 },
         false => ErrorTerm::Unpaired { day_sd: 0.0 },
     };
     match day {
         DaySpread::None | DaySpread::Calibrated => {
-            Standing { days: day, ..Standing::verdict(Mode::Saved, error_term) }
+            VerdictBasis { days: day, ..VerdictBasis::verdict(Mode::Saved, error_term) }
         }
         DaySpread::Unknown if base.days() >= 2 => {
-            Standing { mode: Mode::Saved, ..history(base, new, day) }
+            VerdictBasis { mode: Mode::Saved, ..history(base, new, day) }
         }
-        DaySpread::Unknown => Standing::advice(Mode::Saved, one_day()),
+        DaySpread::Unknown => VerdictBasis::advice(Mode::Saved, one_day()),
     }
 }
 
 /// Whether every block that both sides have was driven by the same seed at every load point, in
 /// every run of the base.
-fn seeds_agree(base: &Contender, new: &Contender) -> bool {
+fn seeds_agree(base: &ComparedSide, new: &ComparedSide) -> bool {
     let mut pairs = 0_usize;
     for point in &new.points {
         let Some(other) = base.point(&point.id) else { continue };

@@ -7,13 +7,13 @@ use http::header::RETRY_AFTER;
 
 use super::answer::{Answer, Outgoing, text_header};
 use super::classify::{self, Stage};
+use super::connection::ConnectionError;
+use super::error_body::said;
 use super::evidence::{Evidence, Redactor};
-use super::limits::{Limits, Reached};
-use super::line::LineError;
-use super::refusal::said;
 use super::sse::{self, Decoder, Oversized};
-use super::tally::{Holds, Progress, Tally};
 use super::timeline::{Exchange, TokenTimeline};
+use super::timeouts::{Limits, Reached};
+use super::token_counter::{HasTokens, Progress, TokenCounter};
 use super::{Failure, FailureKind};
 use crate::api::{Content, Dialect};
 use crate::clock::Clock;
@@ -47,7 +47,7 @@ pub(super) struct Reading<'a> {
 /// What the events said.
 struct Events<'a> {
     dialect: &'a dyn Dialect,
-    tally: Tally,
+    tally: TokenCounter,
     most_events: usize,
     seen: Seen,
     finish_reason: Option<String>,
@@ -81,7 +81,7 @@ impl<'a> Reading<'a> {
             decoder: Decoder::new(),
             events: Events {
                 dialect,
-                tally: Tally::new(outgoing.most_events),
+                tally: TokenCounter::new(outgoing.most_events),
                 most_events: outgoing.most_events,
                 seen: Seen::Nothing,
                 finish_reason: None,
@@ -103,11 +103,11 @@ impl<'a> Reading<'a> {
         self.status = Some(answer.status.as_u16());
         self.retry_after =
             text_header(&answer.headers, &RETRY_AFTER).map(|v| self.redactor.message(&v));
-        let carrier = answer.carrier;
-        self.timeline.connection_reused = Some(carrier.earlier_answers > 0);
-        let connected_ns = self.clock.at_ns(carrier.connected).min(at_ns);
+        let info = answer.info;
+        self.timeline.connection_reused = Some(info.earlier_answers > 0);
+        let connected_ns = self.clock.at_ns(info.connected).min(at_ns);
         let sent_ns = self.limits.sent_ns;
-        if carrier.earlier_answers == 0 && connected_ns > sent_ns {
+        if info.earlier_answers == 0 && connected_ns > sent_ns {
             self.timeline.connect_ns = Some(connected_ns - sent_ns);
             self.sent(connected_ns);
         }
@@ -134,17 +134,17 @@ impl<'a> Reading<'a> {
     }
 
     /// The fault of a request that got no head by `at_ns`.
-    pub(super) fn head_fault(&self, error: &LineError, at_ns: u64) -> Fault {
+    pub(super) fn head_fault(&self, error: &ConnectionError, at_ns: u64) -> Fault {
         let waited = Duration::from_nanos(at_ns.saturating_sub(self.limits.sent_ns));
         self.fault(error, Stage::Head { waited })
     }
 
     /// The fault of a body that broke off.
-    pub(super) fn body_fault(&self, error: &LineError) -> Fault {
+    pub(super) fn body_fault(&self, error: &ConnectionError) -> Fault {
         self.fault(error, Stage::Body)
     }
 
-    fn fault(&self, error: &LineError, stage: Stage) -> Fault {
+    fn fault(&self, error: &ConnectionError, stage: Stage) -> Fault {
         let (kind, message) = classify::streamed(error, stage);
         Fault { kind, message }
     }
@@ -152,15 +152,15 @@ impl<'a> Reading<'a> {
     /// Judges a stream that came to its own end.
     pub(super) fn verdict(&self) -> Result<(), Fault> {
         let (kind, message) = match self.events.tally.holds() {
-            Holds::Tokens if self.events.finish_reason.is_some() => return Ok(()),
-            Holds::Tokens => {
+            HasTokens::Tokens if self.events.finish_reason.is_some() => return Ok(()),
+            HasTokens::Tokens => {
                 let end = match self.events.seen {
                     Seen::Done => "`[DONE]` came",
                     Seen::Nothing | Seen::Event => "the stream ended",
                 };
                 (FailureKind::Incomplete, format!("{end} without a finish reason"))
             }
-            Holds::Nothing
+            HasTokens::Nothing
                 if self.events.seen == Seen::Nothing && !self.evidence.may_be_events() =>
             {
                 let message = match said(self.evidence.ends(self.redactor).first.as_bytes()) {
@@ -169,7 +169,7 @@ impl<'a> Reading<'a> {
                 };
                 (FailureKind::NotAStream, message)
             }
-            Holds::Nothing => (FailureKind::Empty, "status 200 and no token".to_owned()),
+            HasTokens::Nothing => (FailureKind::Empty, "status 200 and no token".to_owned()),
         };
         Err(Fault { kind, message })
     }

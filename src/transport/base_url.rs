@@ -100,7 +100,7 @@ impl BaseUrl {
     /// # Errors
     /// A path that HTTP cannot carry.
     pub(super) fn target(&self, path: &str) -> Result<PathAndQuery, http::uri::InvalidUri> {
-        PathAndQuery::from_maybe_shared(self.api(path)[self.origin_bytes..].to_owned())
+        self.api(path)[self.origin_bytes..].parse()
     }
 
     /// The root: no version, no trailing slash.
