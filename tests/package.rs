@@ -1,4 +1,4 @@
-//! The published crate: every link of its Markdown pages leads to a file that is in it.
+//! The published crate: every link of its pages leads to a file that is in it, and its oldest Rust is tested.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -152,6 +152,13 @@ fn no_doc_comment_links_to_a_file_by_its_path() {
         }
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn the_oldest_supported_rust_is_tested() {
+    let workflow = fs::read_to_string(".github/workflows/ci.yml").expect("the workflow");
+    let oldest = format!("toolchain: [stable, \"{}\"]", env!("CARGO_PKG_RUST_VERSION"));
+    assert!(workflow.contains(&oldest), "ci.yml does not test `{oldest}`");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::details::{Details, Gaps, RequestTimes};
 use super::fields::{Fields, number, rounded};
 use super::result::{Asked, Note, Offered, Tool, ToolResult};
 use crate::error::Result;
-use crate::record::Severity;
+use crate::record::{FindingCode, Severity};
 use crate::scenario::Load;
 
 pub(super) const TOOL: Tool = Tool {
@@ -136,8 +136,11 @@ fn failed(fields: &Fields) -> u64 {
 }
 
 fn notes(fields: &Fields) -> Vec<Note> {
-    let warning =
-        |text: &str| Note { code: "aiperf", severity: Severity::Warning, text: text.to_owned() };
+    let warning = |text: &str| Note {
+        code: FindingCode::Aiperf,
+        severity: Severity::Warning,
+        text: text.to_owned(),
+    };
     let is = |name: &str, value: bool| fields.at(name).and_then(Value::as_bool) == Some(value);
     let cut = is("/was_cancelled", true) || is("/is_complete", false);
     let mut notes: Vec<Note> =

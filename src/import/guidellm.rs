@@ -9,7 +9,7 @@ use super::details::{Details, Gaps, RequestTimes};
 use super::fields::{Fields, number, rounded};
 use super::result::{Asked, Note, Offered, Tool, ToolResult};
 use crate::error::Result;
-use crate::record::Severity;
+use crate::record::{FindingCode, Severity};
 use crate::scenario::Load;
 
 pub(super) const TOOL: Tool = Tool {
@@ -126,7 +126,7 @@ fn result(report: &Fields, mut fields: Fields, index: usize) -> Result<ToolResul
 }
 
 fn note(text: String) -> Note {
-    Note { code: "guidellm", severity: Severity::Note, text }
+    Note { code: FindingCode::Guidellm, severity: Severity::Note, text }
 }
 
 /// The lengths of synthetic data, if they have no spread.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::fields::{Fields, rounded};
 use super::result::{Asked, Note, Offered, Tool, ToolResult};
 use crate::error::Result;
-use crate::record::Severity;
+use crate::record::{FindingCode, Severity};
 use crate::scenario::Load;
 
 pub(super) const TOOL: Tool = Tool {
@@ -140,7 +140,7 @@ fn itl_is_tpot(client: &str) -> bool {
 }
 
 fn notes(client: &str, incomplete: u64) -> Vec<Note> {
-    let note = |text: String| Note { code: "llm_d", severity: Severity::Note, text };
+    let note = |text: String| Note { code: FindingCode::LlmD, severity: Severity::Note, text };
     let mut notes = Vec::new();
     if itl_is_tpot(client) {
         notes.push(note(format!(

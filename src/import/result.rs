@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::details::Details;
-use crate::record::Severity;
+use crate::record::{FindingCode, Severity};
 use crate::scenario::Load;
 
 /// A benchmark client whose files are read.
@@ -71,7 +71,7 @@ pub(super) struct Asked {
 /// Something about one result that a reader of its figures should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
-    pub(super) code: &'static str,
+    pub(super) code: FindingCode,
     pub(super) severity: Severity,
     pub(super) text: String,
 }

@@ -27,7 +27,7 @@ mod unverified;
 pub(crate) use evidence::Redactor;
 
 pub use base_url::BaseUrl;
-pub use client::{Client, ClientSettings, Endpoint, Reply};
+pub use client::{Client, ClientSettings};
 pub use failure::{Failure, FailureKind};
 pub use timeline::{Exchange, TokenEvent, TokenSource, TokenTimeline};
 
