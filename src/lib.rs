@@ -31,6 +31,7 @@ pub mod compare;
 pub mod report;
 pub mod summary;
 // Layers 8 and 9: compose, and the surfaces.
+mod bench_serve;
 pub mod cli;
 pub mod harness;
 mod macros;

@@ -14,8 +14,10 @@ mod words;
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind as ClapError};
 use clap::{Parser, Subcommand};
 
+use crate::bench_serve::flags;
 use crate::compare::gate;
 use crate::error::{Error, Result};
 use crate::report::terminal;
@@ -121,9 +123,28 @@ fn dispatch(command: Command) -> Result<u8> {
 
 /// Prints clap's own text: help to stdout with 0, a usage error to stderr with 2.
 fn refused(error: &clap::Error) -> ExitCode {
+    let takes_a_run = |command| {
+        ["run", "preflight", "plan", "list", "calibrate"].iter().any(|name| command == *name)
+    };
+    if std::env::args_os().nth(1).is_some_and(takes_a_run)
+        && let Some(error) = vllm_flag(error)
+    {
+        return finish(Err(error));
+    }
     // A closed pipe is not an error of ours.
     let _ = error.print();
     ExitCode::from(if error.use_stderr() { gate::USAGE } else { gate::FINE })
+}
+
+/// The error for a flag of `vllm bench serve` where a flag of `run` is expected: clap would propose
+/// whichever flag is spelt most alike.
+fn vllm_flag(error: &clap::Error) -> Option<Error> {
+    if error.kind() != ClapError::UnknownArgument {
+        return None;
+    }
+    let ContextValue::String(flag) = error.get(ContextKind::InvalidArg)? else { return None };
+    let hint = flags::hint_for_run(flag)?;
+    Some(Error::usage(format!("`{flag}` is a flag of `vllm bench serve`")).with_hint(hint))
 }
 
 /// The exit code of a command; an error goes to stderr.

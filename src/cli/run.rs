@@ -310,6 +310,18 @@ fn loads(args: &super::args::LoadArgs, settings: &Settings) -> Result<Vec<Load>>
         };
         return Ok(sweep.iter().map(|n| Load::concurrency(*n)).collect());
     }
+    if args.request_rate.iter().all(|rate| *rate == f64::INFINITY) {
+        // vLLM's default: as fast as the cap lets it, which is the closed loop.
+        if args.max_concurrency.is_empty() {
+            return Err(Error::usage("`--request-rate inf` has no limit on requests in flight")
+                .with_hint("add `--max-concurrency N`: a closed loop of N requests"));
+        }
+        return Ok(args.max_concurrency.iter().map(|n| Load::concurrency(*n)).collect());
+    }
+    if let Some(rate) = args.request_rate.iter().find(|rate| !(rate.is_finite() && **rate > 0.0)) {
+        return Err(Error::usage(format!("`--request-rate {rate}` is no rate to sweep"))
+            .with_hint("write rates above 0; `inf` stands alone, with `--max-concurrency N`"));
+    }
     let cap = match args.max_concurrency[..] {
         [] => None,
         [cap] => Some(cap),
