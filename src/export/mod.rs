@@ -1,0 +1,3 @@
+//! Export: results in the files of other tools.
+
+pub(crate) mod vllm;
