@@ -18,10 +18,11 @@ use crate::settings::Settings;
 use crate::store::{Baseline, Store, files};
 use crate::summary::{self, RoundInput, health};
 
-/// Result files of `vllm bench serve`.
+/// Result files of other benchmark clients.
 #[derive(Debug, Args)]
 pub(super) struct ImportCommand {
-    /// Files that `vllm bench serve --save-result` wrote; several make one run with several load points
+    /// Result files of vLLM's or SGLang's client (JSON, JSON lines, either as `.gz`), folders of
+    /// them, or patterns such as `results/*.json`; several make one run with several load points
     #[arg(value_name = "FILE", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
     /// Name of the baseline that then points at the run

@@ -4,8 +4,8 @@
 //! run keeps. What the files do tell must not speak against it: another model, or a result that is there
 //! already.
 
-use super::Imported;
-use super::run::NO_STARTS;
+use super::findings::NO_STARTS;
+use super::imported::Imported;
 use crate::error::{Error, Result};
 use crate::record::{Finding, Severity, StoredRound, StoredRun};
 

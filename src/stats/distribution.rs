@@ -149,6 +149,15 @@ pub fn t_upper(tail: f64, df: f64) -> f64 {
     t
 }
 
+/// P(F ≥ f) of Fisher's F with these degrees of freedom; NaN outside f ≥ 0, df > 0.
+#[must_use]
+pub fn f_sf(f: f64, df_above: f64, df_below: f64) -> f64 {
+    if f == f64::INFINITY {
+        return 0.0;
+    }
+    beta_inc(0.5 * df_below, 0.5 * df_above, df_below / (df_below + df_above * f))
+}
+
 /// P(Z ≤ z) of the standard normal distribution.
 #[must_use]
 pub fn normal_cdf(z: f64) -> f64 {

@@ -3,16 +3,23 @@
 //! Every function is pure and names its source. `None` means that the data cannot give the figure
 //! (too few values, a value that is not finite); it never means zero.
 
+pub mod block_model;
+pub mod change_points;
 pub mod components;
 pub mod crossover;
+pub mod day_variance;
 pub mod distribution;
+pub mod gamma;
 pub mod isotonic;
 pub mod jackknife;
+pub mod moderated_variance;
 pub mod moments;
 pub mod mser;
 pub mod multiple;
+pub mod nights;
 pub mod outlier;
 pub mod planning;
+pub mod precedence;
 pub mod proportion;
 pub mod quantile;
 pub mod starts;

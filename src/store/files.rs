@@ -58,6 +58,24 @@ pub fn read_text(path: &Path) -> Result<String> {
     Ok(text)
 }
 
+/// Reads a file of at most [`LARGEST_TEXT`] bytes.
+///
+/// # Errors
+/// If it cannot be read or is too large.
+pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
+    let file = File::open(path).map_err(|error| failed("read", path, error))?;
+    let mut bytes = Vec::new();
+    let read = file
+        .take(LARGEST_TEXT + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| failed("read", path, error))?;
+    if read as u64 > LARGEST_TEXT {
+        return Err(Error::store(format!("`{}` is larger than 1 GiB", path.display()))
+            .with_hint("give a smaller file"));
+    }
+    Ok(bytes)
+}
+
 /// As [`read_text`]; none where there is no such file.
 ///
 /// # Errors
@@ -286,7 +304,10 @@ impl Lines {
 }
 
 /// The names in a folder that are not hidden, sorted; empty where there is no such folder.
-pub(super) fn names(folder: &Path) -> Result<Vec<String>> {
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn names(folder: &Path) -> Result<Vec<String>> {
     if !exists(folder) {
         return Ok(Vec::new());
     }
@@ -303,7 +324,8 @@ pub(super) fn names(folder: &Path) -> Result<Vec<String>> {
 }
 
 /// Whether `path` is a folder (and not a link to one).
-pub(super) fn is_folder(path: &Path) -> bool {
+#[must_use]
+pub fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir())
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // clippy's own leave covers `#[test]` functions only
 
 mod acceptance;
+mod blocks_and_nights;
 mod exact;
 mod negative;
 mod requests;

@@ -5,6 +5,7 @@ use inferometer::stats::crossover::{crossing, excess};
 use inferometer::stats::distribution::{
     beta_inc, normal_cdf, normal_quantile, t_cdf, t_sf, t_upper,
 };
+use inferometer::stats::gamma::{digamma, trigamma, trigamma_inverse};
 use inferometer::stats::mser::{SearchEnd, mser5};
 use inferometer::stats::multiple::{benjamini_hochberg, holm};
 use inferometer::stats::outlier::tukey;
@@ -67,6 +68,9 @@ fn special_functions() {
             "t_ppf" => case.grid("p", "df", |p, df| t_upper(1.0 - p, df)),
             "norm_ppf" => case.each(normal_quantile),
             "norm_cdf" => case.each(normal_cdf),
+            "digamma" => case.each(digamma),
+            "trigamma" => case.each(trigamma),
+            "trigamma_inverse" => case.each(trigamma_inverse),
             "betainc" => {
                 let b = numbers(&case.input["b"]);
                 let x = numbers(&case.input["x"]);
@@ -79,7 +83,7 @@ fn special_functions() {
             _ => used -= 1,
         }
     }
-    assert_eq!(used, 5);
+    assert_eq!(used, 8);
 }
 
 #[test]
