@@ -28,6 +28,7 @@ pub mod store;
 pub mod telemetry;
 // Layers 5 to 7: summarise, judge, show.
 pub mod compare;
+mod export;
 pub mod report;
 pub mod summary;
 // Layers 8 and 9: compose, and the surfaces.

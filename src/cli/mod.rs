@@ -3,6 +3,7 @@
 mod apply;
 mod args;
 mod bench;
+mod bench_serve;
 mod calibrate;
 mod compare;
 mod import;
@@ -84,6 +85,9 @@ enum Command {
     Runs(keep::RunsCommand),
     /// List, show, copy, remove, export, import, accept baselines
     Baselines(keep::BaselinesCommand),
+    /// Take a command of `vllm bench serve`: its flags, table and file
+    #[command(args_override_self = true)]
+    BenchServe(Box<bench_serve::BenchServeCommand>),
     /// Read result files of other benchmark clients as a stored run
     Import(import::ImportCommand),
     /// Measure the server against itself: what a gate can find
@@ -97,11 +101,20 @@ enum Command {
 /// The binary: parses the command line, runs it, and says how it went.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(words::tidied(std::env::args_os())) {
+    let cli = match Cli::try_parse_from(command_line()) {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };
     finish(dispatch(cli.command))
+}
+
+/// The words of the command line, those of vLLM's command read as vLLM reads them.
+fn command_line() -> Vec<std::ffi::OsString> {
+    let words = std::env::args_os();
+    if std::env::args_os().nth(1).is_some_and(|command| command == "bench-serve") {
+        return words.map(|word| bench_serve::with_dashes(&word)).collect();
+    }
+    words::tidied(words)
 }
 
 fn dispatch(command: Command) -> Result<u8> {
@@ -114,6 +127,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Report(command) => command.run(),
         Command::Runs(command) => command.run(),
         Command::Baselines(command) => command.run(),
+        Command::BenchServe(command) => command.run(),
         Command::Import(command) => command.run(),
         Command::Calibrate(command) => command.calibrate(),
         Command::Selftest(command) => command.run(),

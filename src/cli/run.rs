@@ -190,7 +190,7 @@ pub(super) fn drive(mut harness: Harness) -> Result<u8> {
 
 /// Runs a job that ends by itself at the first Ctrl-C; beyond `patience` it is dropped where it
 /// stands, which stops the servers it launched. What was measured before is on disk.
-fn until_told_to_leave<T>(
+pub(super) fn until_told_to_leave<T>(
     interrupt: &Interrupt,
     patience: Urgency,
     job: impl Future<Output = Result<T>>,

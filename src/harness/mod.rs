@@ -39,6 +39,7 @@ use crate::settings::{BaselineChoice, Settings};
 use crate::store::Store;
 
 pub use calibrate::Calibrated;
+pub(crate) use side::client as http_client;
 pub use conclude::{Conclusion, compare_stored, rebuild_report};
 
 /// Groups of scenarios and the settings they run with.

@@ -91,6 +91,11 @@ impl Dataset {
         Ok(samples)
     }
 
+    /// Whether its prompts are made, in lengths that are asked for.
+    pub(super) fn is_made(&self) -> bool {
+        matches!(self, Self::Random(_) | Self::PrefixRepetition(_) | Self::BurstGpt(_))
+    }
+
     /// The longest prompt and answer that are known before anything is read, tokens.
     pub(super) fn longest(&self) -> (u32, u32) {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
