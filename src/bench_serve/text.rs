@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rand::RngExt;
 use tokio::task::JoinSet;
 
-use crate::api::tokens::{parse_tokenized, tokenize_body};
+use crate::api::tokenize::{parse_tokenized, tokenize_body};
 use crate::error::Result;
 use crate::preflight::PreflightReport;
 use crate::rng::Seed;

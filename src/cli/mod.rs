@@ -2,16 +2,16 @@
 
 mod apply;
 mod args;
+mod argv;
 mod bench;
 mod bench_serve;
 mod calibrate;
 mod compare;
 mod import;
-mod keep;
+mod manage;
 mod run;
 mod selftest;
 mod simulate;
-mod words;
 
 use std::process::ExitCode;
 
@@ -82,9 +82,9 @@ enum Command {
     /// Rebuild the report from disk
     Report(compare::ReportCommand),
     /// List, show, remove and prune stored runs
-    Runs(keep::RunsCommand),
+    Runs(manage::RunsCommand),
     /// List, show, copy, remove, export, import, accept baselines
-    Baselines(keep::BaselinesCommand),
+    Baselines(manage::BaselinesCommand),
     /// Take a command of `vllm bench serve`: its flags, table and file
     #[command(args_override_self = true)]
     BenchServe(Box<bench_serve::BenchServeCommand>),
@@ -114,7 +114,7 @@ fn command_line() -> Vec<std::ffi::OsString> {
     if std::env::args_os().nth(1).is_some_and(|command| command == "bench-serve") {
         return words.map(|word| bench_serve::with_dashes(&word)).collect();
     }
-    words::tidied(words)
+    argv::tidied(words)
 }
 
 fn dispatch(command: Command) -> Result<u8> {

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use super::calibration::{Calibration, Noise};
 use super::cell::{Cell as CellInput, HISTOGRAM_RESOLUTION, Role};
-use super::contender::{Contender, ContenderPoint, incomparable, incomparable_point};
-use super::decide::{Options, decide};
+use super::cells::{self, Pair};
+use super::decide::{ErrorTerm, Options, decide};
+use super::design::{DaySpread, VerdictBasis};
 use super::failures::{self, FailureCounts, FailureOptions, FailureResult, Survivors};
-use super::mode::{DaySpread, Standing};
-use super::shown::{self, Pair};
+use super::side::{ComparedPoint, ComparedSide, incomparable, incomparable_point};
 use super::validity::{self, Reach};
 use super::values::{self, Values};
-use super::{Cell, Comparison, GateResult, SuiteResult, Verdict};
+use super::{Cell, Comparison, GateResult, Note, SuiteResult, Verdict};
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::record::stored::RoundStatus;
@@ -25,7 +25,7 @@ use crate::units;
 #[derive(Debug, Clone)]
 pub struct Judging<'a> {
     /// Mode and error term.
-    pub standing: &'a Standing,
+    pub standing: &'a VerdictBasis,
     /// Levels, floors, gates.
     pub settings: &'a JudgeSettings,
     /// How many looks share the level.
@@ -38,8 +38,8 @@ pub struct Judging<'a> {
 
 /// Compares two sides. Deterministic: no resampling enters it.
 #[must_use]
-pub fn judge(base: &Contender, new: &Contender, judging: &Judging<'_>) -> Comparison {
-    let mut cells = shown::one_sided(base, new);
+pub fn judge(base: &ComparedSide, new: &ComparedSide, judging: &Judging<'_>) -> Comparison {
+    let mut cells = cells::one_sided(base, new);
     let matched: Vec<Pair<'_>> = new
         .points
         .iter()
@@ -59,7 +59,7 @@ pub fn judge(base: &Contender, new: &Contender, judging: &Judging<'_>) -> Compar
     cells.extend(decided.cells);
     if judging.standing.advice.is_none() && whole.is_none() {
         cells.extend(
-            failures.iter().map(|result| shown::failures(result, matched[result.scenario])),
+            failures.iter().map(|result| cells::failures(result, matched[result.scenario])),
         );
     }
     let mut comparison = Comparison {
@@ -68,7 +68,7 @@ pub fn judge(base: &Contender, new: &Contender, judging: &Judging<'_>) -> Compar
         new_label: new.label.clone(),
         base_runs: base.runs.clone(),
         new_runs: new.runs.clone(),
-        blocks: blocks(&drafts),
+        blocks: blocks(&drafts, judging.standing.error_term),
         looks: judging.looks,
         advice: judging.standing.advice.clone(),
         notes: notes(base, new, &drafts, judging),
@@ -85,34 +85,36 @@ struct Draft {
     point: usize,
     input: CellInput,
     barrier: Option<(Verdict, String)>,
-    note: Option<String>,
+    note: Option<Note>,
 }
 
 /// The most blocks that any cell has on both sides (in the unpaired modes: starts of the smaller
 /// side).
-fn blocks(drafts: &[Draft]) -> u32 {
+fn blocks(drafts: &[Draft], error_term: ErrorTerm) -> u32 {
     let of_draft = |draft: &Draft| {
         let count = |side: &[Option<f64>]| side.iter().flatten().count();
         let (base, new) = (&draft.input.base, &draft.input.new);
-        let paired = base.iter().zip(new).filter(|(b, n)| b.is_some() && n.is_some()).count();
-        if base.len() == new.len() { paired } else { count(base).min(count(new)) }
+        match error_term.is_paired() {
+            true => base.iter().zip(new).filter(|(b, n)| b.is_some() && n.is_some()).count(),
+            false => count(base).min(count(new)),
+        }
     };
     u32::try_from(drafts.iter().map(of_draft).max().unwrap_or(0)).unwrap_or(u32::MAX)
 }
 
 /// What was left out or only observed, each once.
 fn notes(
-    base: &Contender,
-    new: &Contender,
+    base: &ComparedSide,
+    new: &ComparedSide,
     drafts: &[Draft],
     judging: &Judging<'_>,
-) -> Vec<String> {
-    let loads = |side: &Contender| -> Vec<ContenderPoint> {
+) -> Vec<Note> {
+    let loads = |side: &ComparedSide| -> Vec<ComparedPoint> {
         side.points.iter().filter(|point| point.phase == Phase::Load).cloned().collect()
     };
     let (base_points, new_points) = (loads(base), loads(new));
-    let of_base = base_points.iter().filter_map(|p| values::left_out(&base.label, p, judging));
-    let of_new = new_points.iter().filter_map(|p| values::left_out(&new.label, p, judging));
+    let of_base = base_points.iter().flat_map(|p| values::left_out(&base.label, p, judging));
+    let of_new = new_points.iter().flat_map(|p| values::left_out(&new.label, p, judging));
     let of_cells = drafts.iter().filter_map(|draft| draft.note.clone());
     let mut seen = BTreeSet::new();
     of_base.chain(of_new).chain(of_cells).filter(|note| seen.insert(note.clone())).collect()
@@ -221,18 +223,19 @@ fn settled_role(
     point: &str,
     measure: Measure,
     judging: &Judging<'_>,
-) -> (Role, Option<String>) {
+) -> (Role, Option<Note>) {
     let Some(noise) = noise.filter(|_| role == Role::Gated && judging.settings.gate.is_none())
     else {
         return (role, None);
     };
     let settled = Role::by_detectable(noise.detectable, floor);
     let note = (settled == Role::Observed).then(|| {
-        format!(
+        let text = format!(
             "{} at {point} is observed only: by its calibration a comparison finds no change below {}",
             measure.label(),
             units::change(noise.detectable)
-        )
+        );
+        Note { point: None, text }
     });
     (settled, note)
 }
@@ -287,14 +290,14 @@ fn decide_drafts(
         .map(|draft| {
             let result = if draft.barrier.is_none() { results.next() } else { None };
             let pair = matched[draft.point];
-            shown::cell(&draft.input, draft.barrier.as_ref(), result, pair, &options)
+            cells::cell(&draft.input, draft.barrier.as_ref(), result, pair, &options)
         })
         .collect();
-    Decided { cells, suite: decision.suite.iter().map(shown::suite).collect() }
+    Decided { cells, suite: decision.suite.iter().map(cells::suite).collect() }
 }
 
 fn judge_failures(matched: &[Pair<'_>], judging: &Judging<'_>) -> Vec<FailureResult> {
-    let counts = |point: &ContenderPoint| -> Vec<Count> {
+    let counts = |point: &ComparedPoint| -> Vec<Count> {
         let count = |s: &MeasuredStart| Count {
             hits: s.summary.failed,
             trials: s.summary.completed + s.summary.failed,

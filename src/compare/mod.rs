@@ -4,23 +4,26 @@
 pub mod acceptance;
 pub mod calibration;
 pub mod cell;
+mod cells;
 pub mod comparison;
-pub mod contender;
 pub mod decide;
 pub mod decision;
+pub mod design;
+pub mod exit;
 pub mod failures;
 pub mod gate;
+pub mod gate_reason;
+pub mod interim_looks;
 pub mod judge;
-pub mod limits;
-pub mod looks;
-pub mod mode;
+pub mod knee;
 mod sample;
-mod shown;
+pub mod side;
 pub mod validity;
 mod values;
 pub mod verdict;
 #[doc(hidden)]
 pub mod world;
 
-pub use comparison::{Cell, Comparison, GateResult, Mode, SuiteResult};
+pub use comparison::{Cell, CellReason, Comparison, Mode, Note, SuiteResult};
+pub use gate_reason::{GateCause, GateReason, GateResult};
 pub use verdict::Verdict;

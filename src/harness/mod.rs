@@ -1,38 +1,39 @@
 //! The harness: calls the stages in order. The only module that sees all of them.
 
-mod begin;
 mod calibrate;
 mod client;
 mod conclude;
-mod execute;
+mod extensions;
 mod faction;
 mod flags;
 mod health;
 mod measure;
-mod own;
 mod prompts;
 mod proof;
 mod resume;
 mod round;
-mod side;
+mod run_record;
+mod server_handle;
+mod session;
 mod start;
-mod watch;
+mod telemetry;
 
-use conclude::Told;
-use execute::{Parts, Session};
+use conclude::ConclusionInput;
+use extensions::Extensions;
 use flags::Flags;
-use own::Own;
 use prompts::PromptFiles;
+use session::{Parts, Session};
 
 use std::sync::Arc;
 
 use crate::api::Dialect;
 use crate::clock::Clock;
-use crate::compare::looks::Looks;
+use crate::compare::interim_looks::InterimLooks;
 use crate::drive::{Interrupt, Urgency};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{self, ListFormat, Matching, Plan};
 use crate::record::StoredRun;
+use crate::report::lossy::LossyReporter;
 use crate::report::progress::{Event, Reporter};
 use crate::scenario::{self, LoadPoint, PromptSource, ScenarioGroup};
 use crate::settings::{BaselineChoice, Settings};
@@ -52,7 +53,7 @@ pub struct Harness {
     groups: Vec<ScenarioGroup>,
     pub(crate) selection: Selection,
     surface: Surface,
-    own: Own,
+    own: Extensions,
     flags: Option<Flags>,
 }
 
@@ -125,7 +126,7 @@ pub enum Detail {
 /// A run that has ended, and what its report must know.
 struct Measured {
     run: StoredRun,
-    told: Told,
+    told: ConclusionInput,
 }
 
 impl Harness {
@@ -137,7 +138,7 @@ impl Harness {
             groups: Vec::new(),
             selection: Selection::default(),
             surface: Surface::default(),
-            own: Own::default(),
+            own: Extensions::default(),
             flags: None,
         }
     }
@@ -294,14 +295,15 @@ impl Harness {
         plan.note_datasets(&self.own.with_hash(files.hashes()));
         self.check_baseline(store)?;
         let blocks = plan.starts.iter().map(|start| start.block + 1).max().unwrap_or(1);
-        let looks = Looks::within(&self.settings.looks, blocks);
-        let mut run = begin::new_run(&self.settings, &plan, clock);
-        begin::note_datasets(&mut run, &files.hashes());
+        let looks = InterimLooks::within(&self.settings.looks, blocks);
+        let mut run = run_record::new_run(&self.settings, &plan, clock);
+        run_record::note_datasets(&mut run, &files.hashes());
         if let Some(id) = &self.settings.resume {
             run = resume::take_up(store, id, &mut plan, &run)?;
         }
-        begin::announce(&self.settings, &plan, self.surface.detail, reporter)?;
-        let told = Told { looks: Some(looks.count()), ..Told::default() };
+        let mut reporter = LossyReporter::new(reporter);
+        run_record::announce(&self.settings, &plan, self.surface.detail, &mut reporter);
+        let told = ConclusionInput { looks: Some(looks.count()), ..ConclusionInput::default() };
         let parts = Parts {
             settings: &self.settings,
             plan: &plan,
@@ -316,18 +318,18 @@ impl Harness {
         // Boxed: the future of a whole run is large.
         let ended = Box::pin(session.execute()).await;
         let whole_starts = session.has_whole_starts();
-        let Session { run, reporter, .. } = session;
+        let Session { run, mut reporter, .. } = session;
         let told = match ended {
             Ok(()) => told,
             // What was measured before the server failed for good is judged, and is no pass.
             Err(error) if error.kind() == ErrorKind::Server && whole_starts => {
-                Told { ended_early: Some(error.to_string()), ..told }
+                ConclusionInput { ended_early: Some(error.to_string()), ..told }
             }
             Err(error) => return Err(error),
         };
         if interrupt.urgency() != Urgency::None {
             let text = format!("to go on where it stopped, add `--resume {}`", run.id);
-            reporter.event(&Event::Note { text: &text })?;
+            reporter.event(&Event::Note { text: &text });
         }
         Ok(Measured { run, told })
     }
@@ -341,7 +343,7 @@ impl Harness {
                     "write up to ten ascending numbers of restarts, for example `5,8,12`",
                 )
             };
-            let looks = Looks::at(&settings.looks).ok_or_else(bad)?;
+            let looks = InterimLooks::at(&settings.looks).ok_or_else(bad)?;
             settings.starts = settings.starts.max(looks.most_blocks());
         }
         Ok(settings)
@@ -355,7 +357,7 @@ impl Harness {
         let harness = self.settled()?;
         let plan = harness.plan_settled()?;
         let store = Store::open(&harness.settings.output_dir)?;
-        begin::preflight(&harness.settings, &plan, &store, reporter).await
+        run_record::preflight(&harness.settings, &plan, &store, reporter).await
     }
 
     /// A baseline that does not exist is told before the run, not after it.

@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use crate::api::Offers;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind};
-use crate::record::{Finding, Severity};
+use crate::record::{Finding, FindingCode, Severity};
 use crate::scenario::prompt::TextCalibration;
 use crate::scenario::{Load, LoadPoint};
 use crate::settings::{ApiChoice, Settings};
 use crate::telemetry;
 use crate::transport::{Client, TokenSource};
-use limits::Ends;
+use os_limits::Ends;
 
-mod fit;
-mod limits;
+mod context_fit;
+mod diagnosis;
+mod exact_prompts;
 mod models;
+mod os_limits;
 mod probe;
-mod tokens;
-mod words;
 
 /// The most that the plan will ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl PreflightReport {
         format!("`{model}` on {engine}: {api}, prompts of {prompts}, tokens counted by {counts}")
     }
 
-    fn find(&mut self, code: &str, severity: Severity, text: impl Into<String>, mend: &str) {
+    fn find(&mut self, code: FindingCode, severity: Severity, text: impl Into<String>, mend: &str) {
         let finding = Finding::new(code, severity, text);
         self.findings.push(if mend.is_empty() { finding } else { finding.with_mend(mend) });
     }
@@ -169,7 +169,7 @@ pub async fn run(
 impl Examination<'_> {
     async fn all(&mut self) {
         let ends = if self.settings.is_simulated() { Ends::Both } else { Ends::Client };
-        limits::check(self.demands.highest_concurrency, ends, &mut self.report);
+        os_limits::check(self.demands.highest_concurrency, ends, &mut self.report);
         // Each step boxed: their futures are large and never needed at once.
         Box::pin(self.find_model()).await;
         if self.report.is_fatal() {
@@ -190,7 +190,7 @@ impl Examination<'_> {
     async fn read_metrics(&mut self) {
         let Some(snapshot) = telemetry::snapshot(self.client).await else {
             self.report.find(
-                "no_metrics",
+                FindingCode::NoMetrics,
                 Severity::Note,
                 "the server offers no metrics: its own counters cannot be set beside the client's",
                 "llama-server needs `--metrics`, SGLang `--enable-metrics`",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::record::{Finding, Severity};
+use crate::record::{Finding, FindingCode, Severity};
 use crate::settings::{ApiKey, Launch, Target};
 use crate::store::files;
 use crate::telemetry::{self, Snapshot, nvidia};
@@ -14,19 +14,19 @@ use crate::transport::Client;
 use crate::units;
 
 mod command;
-mod engine;
-mod group;
+mod log_settings;
 mod port;
+mod process_group;
 mod ready;
 mod running;
 
 pub use command::{CommandLine, redact_argument, redact_command};
-pub use engine::engine_settings;
+pub use log_settings::engine_settings;
 pub use running::Running;
 
 use command::Secrets;
-use group::ProcessGroup;
 use port::Address;
+use process_group::ProcessGroup;
 
 /// Limits of a server's life.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -224,7 +224,7 @@ impl Launcher {
         if running.identity.is_none() {
             running.findings.push(
                 Finding::new(
-                    "restart_unproven",
+                    FindingCode::RestartUnproven,
                     Severity::Warning,
                     "the server does not tell when its process began: that the restart hook \
                      restarted it is taken on trust",

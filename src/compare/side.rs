@@ -1,0 +1,170 @@
+//! A contender: one side of a comparison, from one run or several.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::calibration::days_of;
+use crate::metric::Measure;
+use crate::plan::Phase;
+use crate::scenario::{LoadPoint, PromptSpec};
+use crate::summary::measured::MeasuredStart;
+
+/// One side of a comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ComparedSide {
+    /// What people call it.
+    pub label: String,
+    /// Its runs.
+    pub runs: Vec<String>,
+    /// What must agree for figures to be comparable.
+    pub facts: Facts,
+    /// Its load points.
+    pub points: Vec<ComparedPoint>,
+}
+
+/// What must agree for figures to be comparable. An empty list: not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The definitions of the metrics.
+    pub definitions: BTreeSet<String>,
+    /// The models asked for.
+    pub models: BTreeSet<String>,
+    /// The APIs.
+    pub apis: BTreeSet<String>,
+    /// The hash of each prompt file, by its path as the scenario names it.
+    pub datasets: BTreeMap<String, String>,
+}
+
+/// One load point of a contender.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ComparedPoint {
+    /// `group/scenario/load`.
+    pub id: String,
+    /// Reference or load.
+    pub phase: Phase,
+    /// What it is.
+    pub point: LoadPoint,
+    /// Its starts.
+    pub starts: Vec<MeasuredStart>,
+}
+
+impl ComparedSide {
+    /// The load point of this id.
+    #[must_use]
+    pub fn point(&self, id: &str) -> Option<&ComparedPoint> {
+        self.points.iter().find(|point| point.id == id)
+    }
+
+    /// How many different starts of the server it holds: by identity where the server tells one,
+    /// else by run and ordinal.
+    #[must_use]
+    pub fn distinct_starts(&self) -> usize {
+        let starts = self.points.iter().flat_map(|point| &point.starts);
+        starts.map(identity).collect::<BTreeSet<_>>().len()
+    }
+
+    /// The days on which it was measured: times at least six hours apart.
+    #[must_use]
+    pub fn days(&self) -> usize {
+        let starts = self.points.iter().flat_map(|point| &point.starts);
+        days_of(starts.map(|start| start.at.as_second()).collect())
+    }
+
+    /// What its servers say tells their starts apart; empty where they do not say.
+    #[must_use]
+    pub fn told_identities(&self) -> BTreeSet<String> {
+        let starts = self.points.iter().flat_map(|point| &point.starts);
+        starts.filter_map(|start| start.identity.clone()).collect()
+    }
+}
+
+/// What tells a start from others.
+pub(super) fn identity(start: &MeasuredStart) -> String {
+    start.identity.clone().unwrap_or_else(|| format!("{}#{}", start.run, start.start))
+}
+
+impl ComparedPoint {
+    /// The geometric mean over starts of one number (the plain mean where a value is not positive).
+    #[must_use]
+    pub fn typical(&self, measure: Measure) -> Option<f64> {
+        let values: Vec<f64> =
+            self.starts.iter().filter_map(|start| start.summary.get(measure)).collect();
+        if values.is_empty() {
+            return None;
+        }
+        #[allow(clippy::cast_precision_loss)]
+        let n = values.len() as f64;
+        if values.iter().all(|v| *v > 0.0) {
+            Some((values.iter().map(|v| v.ln()).sum::<f64>() / n).exp())
+        } else {
+            Some(values.iter().sum::<f64>() / n)
+        }
+    }
+}
+
+/// Why the two sides cannot be compared at all; none where they can.
+#[must_use]
+pub fn incomparable(base: &Facts, new: &Facts) -> Option<String> {
+    let differs = |what: &str, a: &BTreeSet<String>, b: &BTreeSet<String>| {
+        let list = |names: &BTreeSet<String>| {
+            names.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(", ")
+        };
+        (!a.is_empty() && !b.is_empty() && a != b)
+            .then(|| format!("{what} differ: {} against {}", list(a), list(b)))
+    };
+    differs("the definitions of the metrics", &base.definitions, &new.definitions)
+        .or_else(|| differs("the models", &base.models, &new.models))
+        .or_else(|| differs("the APIs", &base.apis, &new.apis))
+}
+
+/// Why one load point cannot be compared; none where it can.
+#[must_use]
+pub fn incomparable_point(
+    (base, base_facts): (&ComparedPoint, &Facts),
+    (new, new_facts): (&ComparedPoint, &Facts),
+) -> Option<String> {
+    if base.point.input != new.point.input || base.point.output != new.point.output {
+        return Some("the lengths asked for differ".into());
+    }
+    if let Some(reason) = other_prompts((base, base_facts), (new, new_facts)) {
+        return Some(reason);
+    }
+    let per_request = |point: &ComparedPoint, tokens: fn(&MeasuredStart) -> u64| {
+        let total: u64 = point.starts.iter().map(tokens).sum();
+        let requests: u64 = point.starts.iter().map(|s| s.summary.completed).sum();
+        #[allow(clippy::cast_precision_loss)]
+        (requests > 0 && total > 0).then(|| total as f64 / requests as f64)
+    };
+    // docs/statistics.md, section 2: totals that differ by more than 0.5 % make throughput and E2E incomparable.
+    for (what, tokens) in [
+        (
+            "prompt tokens",
+            (|s: &MeasuredStart| s.summary.input_tokens) as fn(&MeasuredStart) -> u64,
+        ),
+        ("output tokens", |s: &MeasuredStart| s.summary.output_tokens),
+    ] {
+        if let (Some(a), Some(b)) = (per_request(base, tokens), per_request(new, tokens))
+            && (a / b - 1.0).abs() > 0.005
+            && base.point.lengths_are_fixed()
+        {
+            return Some(format!("{what} per request differ: {a:.1} against {b:.1}"));
+        }
+    }
+    None
+}
+
+/// Whether the prompts differ: by the content of their files where it is known, else by name.
+fn other_prompts(
+    (base, base_facts): (&ComparedPoint, &Facts),
+    (new, new_facts): (&ComparedPoint, &Facts),
+) -> Option<String> {
+    let hash = |prompt: &PromptSpec, facts: &Facts| match prompt {
+        PromptSpec::Jsonl { path } => facts.datasets.get(&path.display().to_string()).cloned(),
+        PromptSpec::Synthetic => None,
+    };
+    let known = (hash(&base.point.prompt, base_facts), hash(&new.point.prompt, new_facts));
+    match known {
+        (Some(a), Some(b)) => (a != b).then(|| "the prompt files hold other prompts".into()),
+        _ => (base.point.prompt != new.point.prompt)
+            .then(|| "the prompts come from other sources".into()),
+    }
+}

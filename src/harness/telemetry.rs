@@ -1,0 +1,142 @@
+//! Watching a round: the server's own metrics before, during and after it, and the GPU's.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::server_handle;
+use crate::clock::Clock;
+use crate::drive::RoundOutcome;
+use crate::error::Result;
+use crate::record::{Finding, FindingCode, Severity};
+use crate::server;
+use crate::settings::Settings;
+use crate::summary;
+use crate::telemetry::{
+    self, PrometheusSource, Scraper, Snapshot, TelemetrySource, nvidia::NvidiaSource,
+};
+use crate::transport::client::Client;
+
+/// Connections for metrics.
+const POOL: usize = 2;
+/// Between samples at most: a queue shorter than this would be missed. Samples beyond 600 are thinned.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Samples that a round should have at least, as far as its length is known: a mean and a trend.
+const SAMPLES: u32 = 12;
+
+/// Who watches the rounds of a side: its connections are opened once, and stay.
+pub(super) struct RoundTelemetry {
+    url: String,
+    client: Client,
+    clock: Clock,
+    gpu: Gpu,
+    /// None where nothing offers samples.
+    scraper: Option<Scraper>,
+    /// Whether the server's metrics are among what is sampled.
+    samples_server: bool,
+    /// The server's metrics before the round.
+    before: Option<Snapshot>,
+}
+
+/// Whether the GPU of this machine says anything of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Gpu {
+    Sampled,
+    /// There is none, or the server runs elsewhere or needs none.
+    Ignored,
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    pub(super) telemetry: BTreeMap<String, f64>,
+    pub(super) series: telemetry::Series,
+    pub(super) findings: Vec<Finding>,
+}
+
+impl RoundTelemetry {
+    /// Someone who watches the server at `url`. `machine_has_gpu` was found when the run began.
+    pub(super) async fn over(
+        url: &str,
+        settings: &Settings,
+        clock: Clock,
+        machine_has_gpu: bool,
+    ) -> Result<Self> {
+        // The GPU beside a client says nothing of a server elsewhere, nor of a simulator.
+        let tells = machine_has_gpu && !settings.is_simulated() && server::is_here(url).await;
+        Ok(Self {
+            url: url.to_owned(),
+            client: server_handle::client(url, settings, POOL)?,
+            clock,
+            gpu: if tells { Gpu::Sampled } else { Gpu::Ignored },
+            scraper: None,
+            samples_server: false,
+            before: None,
+        })
+    }
+
+    /// Whether it watches the server at `url`.
+    pub(super) fn is_over(&self, url: &str) -> bool {
+        self.url == url
+    }
+
+    /// Reads the metrics once and begins to sample them, where the server offers them.
+    /// `expected` is about how long the round will take, zero where that is not known.
+    pub(super) async fn begin(&mut self, settings: &Settings, expected: Duration) -> Result<()> {
+        self.before = telemetry::snapshot(&self.client).await;
+        let offers_more = self.before.is_some() && !self.samples_server;
+        if self.scraper.is_none() || offers_more {
+            self.open(settings)?;
+        }
+        if let Some(scraper) = &mut self.scraper {
+            scraper.begin((expected / SAMPLES).min(INTERVAL));
+        }
+        Ok(())
+    }
+
+    /// Opens what can be sampled, as far as it is known now.
+    fn open(&mut self, settings: &Settings) -> Result<()> {
+        let mut sources: Vec<Box<dyn TelemetrySource>> = Vec::new();
+        self.samples_server = self.before.is_some();
+        if self.samples_server {
+            let own = server_handle::client(&self.url, settings, POOL)?;
+            sources.push(Box::new(PrometheusSource::new(own)));
+        }
+        if self.gpu == Gpu::Sampled {
+            sources.push(Box::new(NvidiaSource::new()));
+        }
+        if !sources.is_empty() {
+            self.scraper = Some(Scraper::start(sources, self.clock)?);
+        }
+        Ok(())
+    }
+
+    /// Ends the sampling and reads the metrics again.
+    pub(super) async fn end(&mut self, outcome: &RoundOutcome) -> Observed {
+        let mut seen = Observed::default();
+        if let Some(scraper) = &mut self.scraper {
+            let series = scraper.end().await;
+            let (open, close) = (outcome.window_open_ns, outcome.window_close_ns);
+            seen.series = telemetry::within(&series, open, close);
+        }
+        let Some(before) = self.before.take() else { return seen };
+        let Some(after) = telemetry::snapshot(&self.client).await else {
+            let text = "the server's metrics were gone after the round: its own word is missing";
+            seen.findings.push(Finding::new(FindingCode::MetricsGone, Severity::Warning, text));
+            return seen;
+        };
+        let delta = telemetry::delta(&before, &after);
+        if delta.restarted {
+            let text = "the server restarted during the round: its figures are of two starts";
+            let mend = "look at the server's log, or who restarts it";
+            let finding =
+                Finding::new(FindingCode::Restarted, Severity::Invalid, text).with_mend(mend);
+            seen.findings.push(finding);
+        }
+        seen.telemetry = delta.values;
+        if let Some(rate) = before.prefix_cache_hit_rate() {
+            seen.telemetry.insert("prefix_cache_hit_rate_before".to_owned(), rate);
+        }
+        summary::server_word::set_beside(&mut seen.telemetry, &outcome.records);
+        seen
+    }
+}

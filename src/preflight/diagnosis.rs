@@ -1,0 +1,161 @@
+//! What a failure means to a user: the cause in words, and the mend.
+
+use super::Examination;
+use crate::record::{Finding, FindingCode, Severity};
+use crate::transport::{Failure, FailureKind};
+use crate::units;
+
+impl Examination<'_> {
+    /// A failure of `what` as a fatal finding.
+    pub(super) fn fail(&mut self, what: &str, failure: &Failure) {
+        let finding = match failure.kind {
+            FailureKind::Unauthorized => self.key_refused(failure),
+            FailureKind::RateLimited => quota(failure),
+            _ => self.unreachable(what, failure),
+        };
+        self.report.findings.push(finding);
+    }
+
+    fn unreachable(&self, what: &str, failure: &Failure) -> Finding {
+        let url = self.client.base_url().root();
+        let said = &failure.message;
+        let fatal = |code: FindingCode, text: String, mend: &str| {
+            Finding::new(code, Severity::Fatal, text).with_mend(mend)
+        };
+        match failure.kind {
+            FailureKind::Dns => fatal(
+                FindingCode::Dns,
+                format!("the host of `{url}` has no address ({said})"),
+                "check its spelling, and that this machine can resolve it",
+            ),
+            FailureKind::ConnectRefused => fatal(
+                FindingCode::Refused,
+                format!("nobody listens at `{url}` (connection refused)"),
+                "is the server running, and is this its port? to have it launched, give \
+                 `--server-cmd`",
+            ),
+            FailureKind::ConnectTimeout => {
+                let limit = units::duration(self.settings.timeouts.connect.as_secs_f64());
+                fatal(
+                    FindingCode::ConnectTimeout,
+                    format!("no connection to `{url}` within {limit}"),
+                    "a firewall, or a wrong host? else give it longer with `--connect-timeout`",
+                )
+            }
+            FailureKind::Tls => fatal(
+                FindingCode::Tls,
+                format!("no secure connection to `{url}` ({said})"),
+                "trust its authority with `--ca-cert FILE`, or any with `--insecure`",
+            ),
+            FailureKind::BadRequest if wants_tls(url, said) => fatal(
+                FindingCode::TlsWanted,
+                format!("`{url}` speaks only TLS ({said})"),
+                "use `https://`",
+            ),
+            FailureKind::FirstByteTimeout | FailureKind::TotalTimeout => fatal(
+                FindingCode::NoAnswer,
+                format!("{what}: `{url}` took the request and did not answer ({said})"),
+                "is the server still loading, or hung? look at its log",
+            ),
+            FailureKind::ClientDescriptors => fatal(
+                FindingCode::ClientDescriptors,
+                format!("this client has no descriptor left to reach `{url}` ({said})"),
+                "raise the limit: `ulimit -n`, `LimitNOFILE=`",
+            ),
+            FailureKind::ClientPorts => fatal(
+                FindingCode::ClientPorts,
+                format!("this machine has no address or port left to reach `{url}` ({said})"),
+                "widen `net.ipv4.ip_local_port_range`, or wait until old connections are forgotten; to an \
+                 IPv6 address: is IPv6 on?",
+            ),
+            kind => fatal(FindingCode::ProbeFailed, format!("{what} failed: {said}"), mend(kind)),
+        }
+    }
+
+    fn key_refused(&self, failure: &Failure) -> Finding {
+        let named = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("authorization");
+        let own_header = self.settings.headers.iter().find(named).is_some();
+        let (sent, mend) = match (&self.settings.api_key, own_header) {
+            (_, true) => {
+                ("the `Authorization` header that you gave", "check the value of `--header`")
+            }
+            (Some(key), _) if key.expose().trim() != key.expose() => (
+                "the header `Authorization: Bearer …`, with white space around the key",
+                "take the spaces or the line end off the key",
+            ),
+            (Some(_), _) => (
+                "the header `Authorization: Bearer …`",
+                "check the key: `--api-key-env NAME` or `--api-key-file PATH`",
+            ),
+            (None, _) => (
+                "no `Authorization` header",
+                "give a key with `--api-key-env NAME` or `--api-key-file PATH`",
+            ),
+        };
+        let text = format!("the server refused the key ({}): it was sent {sent}", failure.message);
+        Finding::new(FindingCode::KeyRefused, Severity::Fatal, text).with_mend(mend)
+    }
+
+    /// Says that a key has white space around it, where the server takes it all the same.
+    pub(super) fn check_key_spaces(&mut self) {
+        let stray = |key: &crate::settings::ApiKey| key.expose().trim() != key.expose();
+        if self.settings.api_key.as_ref().is_some_and(stray) {
+            self.report.find(
+                FindingCode::KeySpaces,
+                Severity::Warning,
+                "the key has white space around it",
+                "take the spaces or the line end off the key",
+            );
+        }
+    }
+}
+
+/// Whether a server said that it expects TLS at this port: nginx and Go do, with status 400.
+fn wants_tls(url: &str, said: &str) -> bool {
+    url.starts_with("http://") && said.to_ascii_lowercase().contains("https")
+}
+
+fn quota(failure: &Failure) -> Finding {
+    let wait = match &failure.retry_after {
+        Some(after) => format!(", retry after {after}"),
+        None => String::new(),
+    };
+    let text = format!(
+        "the server limits requests ({}{wait}): that is a policy, not its speed",
+        failure.message
+    );
+    Finding::new(FindingCode::Quota, Severity::Fatal, text)
+        .with_mend("raise the quota of this key, or measure the server behind the gateway")
+}
+
+/// What to do about a failed probe.
+fn mend(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::UnexpectedStatus => {
+            "is the base URL right, and its scheme? if it moved, give the URL that it points to"
+        }
+        FailureKind::NotFound => "is the base URL right, with its prefix?",
+        FailureKind::NotAStream | FailureKind::InvalidEvent | FailureKind::Oversized => {
+            "does a gateway or another service answer in the server's place? check the base URL"
+        }
+        FailureKind::BadRequest => {
+            "the server refuses what every run sends: try `--api chat` or `--api completions`, and take \
+             fields that it does not know out of the extra body"
+        }
+        FailureKind::Unavailable => "it is busy or still loading: wait, or free its queue",
+        FailureKind::ServerError => {
+            "the server or its gateway is at fault: look at its log, and at that of the gateway's upstream"
+        }
+        FailureKind::Reset | FailureKind::StaleConnection | FailureKind::Truncated => {
+            "the server or a proxy broke the connection off: has the process died? does `http://` meet a \
+             port that speaks TLS?"
+        }
+        FailureKind::Empty => {
+            "it accepts requests and generates nothing: does the prompt fit its context? look at its log"
+        }
+        FailureKind::ErrorInStream | FailureKind::Incomplete => {
+            "its engine fails while it generates: look at the server's log"
+        }
+        _ => "see the server's log; `--no-preflight` skips these checks",
+    }
+}
