@@ -53,11 +53,6 @@ impl RampUp {
 }
 
 impl Arrivals {
-    /// Whether all requests are due at once.
-    pub(crate) fn at_once(&self) -> bool {
-        self.ramp_up.is_none() && self.rate == f64::INFINITY
-    }
-
     /// Due times, seconds after the start. At a constant rate they are scaled so that the last one
     /// is due at `count / rate`, as vLLM's client does: the offered rate is then exact.
     pub(crate) fn due_s(&self, count: usize, seed: Seed) -> Vec<f64> {
@@ -115,7 +110,6 @@ mod tests {
     fn infinite_burstiness_is_even_and_an_infinite_rate_is_at_once() {
         assert_eq!(constant(2.0, f64::INFINITY).due_s(3, Seed(0)), [0.5, 1.0, 1.5]);
         assert_eq!(constant(f64::INFINITY, 1.0).due_s(3, Seed(0)), [0.0; 3]);
-        assert!(constant(f64::INFINITY, 1.0).at_once());
     }
 
     #[test]

@@ -284,9 +284,7 @@ pub(super) fn differences(sent: &Sent) -> Vec<String> {
         !a.chunks_ns.is_empty() && failure.is_some_and(|kind| kind != FailureKind::Cancelled)
     });
     if broken > 0 {
-        lines.push(format!(
-            "{broken} answers broke off: failed here, completed in vLLM's client"
-        ));
+        lines.push(format!("{broken} answers broke off: failed here, completed in vLLM's client"));
     }
     let counted = count(&|a| {
         a.exchange.failure.is_none() && a.exchange.token_source == Some(TokenSource::Events)
@@ -308,9 +306,8 @@ mod tests {
     #[test]
     fn figures_are_those_of_vllm() {
         for name in ["completions-c8", "chat-c8", "completions-rate4"] {
-            let text =
-                std::fs::read_to_string(format!("tests/results/vllm-bench-cpu/{name}.json"))
-                    .unwrap();
+            let text = std::fs::read_to_string(format!("tests/results/vllm-bench-cpu/{name}.json"))
+                .unwrap();
             let file: serde_json::Value = serde_json::from_str(&text).unwrap();
             let requests = requests(&file);
             let completed: Vec<&RequestFigures> = requests.iter().collect();
@@ -323,7 +320,7 @@ mod tests {
             };
             for of in statistics(&completed, asked) {
                 let field = of.latency.name();
-                let mut check = |key: String, ours: f64| {
+                let check = |key: String, ours: f64| {
                     let theirs = file[&key].as_f64().unwrap();
                     assert!((ours - theirs).abs() <= 1e-9 * theirs.abs(), "{name} {key} {ours}");
                 };

@@ -141,11 +141,10 @@ fn conclude(
         // A part of a benchmark would pass for the whole.
         _ if sent.is_interrupted => None,
         Saving::Nothing => None,
-        _ => Some(result::Writing { options, model_id: model_id(options, found), clock }.save(
-            &metrics,
-            &own,
-            &sent,
-        )?),
+        _ => Some(
+            result::Writing { options, model_id: model_id(options, found), clock }
+                .save(&metrics, &own, &sent)?,
+        ),
     };
     Ok(Outcome {
         table: shown,
@@ -254,9 +253,8 @@ async fn warm_up(
     listener(Event::Note(&format!("warming up with {count} requests")));
     let requests = Arc::new(vec![first.clone(); count]);
     let due_s = vec![0.0; count];
-    let sending =
-        sender.send_all(&requests, due_s, options.max_concurrency, interrupt, &mut |_| {});
-    let sent = sending.await?;
+    let limit = options.max_concurrency;
+    let sent = sender.send_all(&requests, due_s, limit, interrupt, &mut |_| {}).await?;
     if sent.is_interrupted {
         return Err(Error::new(ErrorKind::Interrupted, "interrupted in the warm-up"));
     }

@@ -53,13 +53,7 @@ impl Writing<'_> {
         options.result.dir.clone().unwrap_or_default().join(name)
     }
 
-    fn result(
-        &self,
-        date: &str,
-        metrics: &Metrics,
-        own: &OwnFigures,
-        sent: &Sent,
-    ) -> VllmResult {
+    fn result(&self, date: &str, metrics: &Metrics, own: &OwnFigures, sent: &Sent) -> VllmResult {
         let options = self.options;
         let mut result = VllmResult::new(Header {
             date,
@@ -115,7 +109,7 @@ fn ramp_name(ramp: RampUp) -> String {
 
 /// A time by the clock on the wall, as vLLM's client writes it.
 fn local(at: Timestamp, format: &str) -> String {
-    at.to_zoned(TimeZone::system()).strftime(format).to_string()
+    at.to_zoned_datetime(TimeZone::system()).strftime(format).to_string()
 }
 
 fn totals(result: &mut VllmResult, metrics: &Metrics) {

@@ -123,15 +123,9 @@ impl Sender {
         };
         let begun_ns = self.clock.now_ns();
         let stop = std::future::pending();
-        let sending = self.client.exchange_within(
-            self.clock,
-            &watch,
-            body,
-            None,
-            sample.output_tokens,
-            stop,
-        );
-        let exchange = sending.await;
+        let sending =
+            self.client.exchange_within(self.clock, &watch, body, None, sample.output_tokens, stop);
+        let exchange = Box::pin(sending).await;
         let Seen { chunks_ns, text } = watch.seen.into_inner().unwrap_or_default();
         let Arrival { index, arrived_ns } = arrival;
         Answer { index, arrived_ns, begun_ns, chunks_ns, text, exchange }

@@ -235,11 +235,8 @@ mod tests {
 
     #[test]
     fn texts_have_exactly_the_tokens_asked_for() {
-        let all: Vec<Word> = WORDS
-            .iter()
-            .zip(0_u32..)
-            .map(|(text, i)| Word { text, tokens: 1 + i % 3 })
-            .collect();
+        let all: Vec<Word> =
+            WORDS.iter().zip(0_u32..).map(|(text, i)| Word { text, tokens: 1 + i % 3 }).collect();
         let single = all.iter().copied().filter(|word| word.tokens == 1).collect();
         let words = Words { all, single };
         for tokens in [1, 2, 3, 16, 1023] {

@@ -366,8 +366,7 @@ fn message(text: &str) {
 }
 
 fn progress_bar(is_shown: bool) -> ProgressBar {
-    let target =
-        if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let style = ProgressStyle::with_template("{bar:30} {pos} of {len} requests  {elapsed}");
     ProgressBar::with_draw_target(Some(0), target)
         .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))

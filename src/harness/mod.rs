@@ -40,8 +40,8 @@ use crate::settings::{BaselineChoice, Settings};
 use crate::store::Store;
 
 pub use calibrate::Calibrated;
-pub(crate) use side::client as http_client;
 pub use conclude::{Conclusion, compare_stored, rebuild_report};
+pub(crate) use server_handle::client as http_client;
 
 /// Groups of scenarios and the settings they run with.
 ///

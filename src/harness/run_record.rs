@@ -128,10 +128,8 @@ fn settings_text(settings: &Settings) -> BTreeMap<String, String> {
     put("reference_requests", settings.reference_requests.to_string());
     put("max_error_rate", settings.max_error_rate.to_string());
     put("replay_prompts", settings.replay_prompts.to_string());
-    match settings.prompt_form {
-        PromptForm::Auto => {}
-        PromptForm::Text => put("prompt_form", "text".to_owned()),
-        PromptForm::Ids => put("prompt_form", "ids".to_owned()),
+    if settings.prompt_form != PromptForm::Auto {
+        put("prompt_form", format!("{:?}", settings.prompt_form).to_lowercase());
     }
     for (name, left_out) in [
         ("preflight", settings.skip.preflight),

@@ -33,7 +33,7 @@ impl Examination<'_> {
         }
         if form == PromptForm::Ids {
             return self.report.find(
-                "prompt_form",
+                FindingCode::TokenPrompts,
                 Severity::Fatal,
                 "the server takes no prompts of token ids",
                 "leave `--prompt-form ids` out, and prompts are text",

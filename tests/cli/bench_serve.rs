@@ -131,7 +131,10 @@ fn files_are_named_and_added_to_as_by_vllm() {
     assert!(names.is_empty() && name.starts_with("openai-200.0qps-tiny-2"), "{name} {names:?}");
     let file = result(&place, &name);
     assert_eq!((&file["tp"], &file["note"]), (&Value::from("2"), &Value::from("a=b")));
-    assert_eq!((&file["request_rate"], &file["model_id"]), (&Value::from(200.0), &Value::from("org/tiny")));
+    assert_eq!(
+        (&file["request_rate"], &file["model_id"]),
+        (&Value::from(200.0), &Value::from("org/tiny"))
+    );
     assert!(file.get("ttfts").is_none() && file.get("latencies").is_some(), "as vLLM's 0.32.0");
     for _ in 0..2 {
         let add = ["--append-result", "--result-filename=all.json", "--result-dir=deep/er"];
@@ -146,7 +149,8 @@ fn files_are_named_and_added_to_as_by_vllm() {
 fn chat_files_and_adapters_are_sent() {
     let server = simulator(|_| {});
     let place = Place::new();
-    let talk = r#"{"conversations": [{"value": "one two three four five six"}, {"value": "a b c d e"}]}"#;
+    let talk =
+        r#"{"conversations": [{"value": "one two three four five six"}, {"value": "a b c d e"}]}"#;
     place.write("talks.json", &format!("[{talk}, {talk}]"));
     let chat = ["--backend=openai-chat", "--endpoint=/v1/chat/completions"];
     let file = ["--dataset-name=sharegpt", "--dataset-path=talks.json", "--temperature=0"];
@@ -182,12 +186,19 @@ fn every_flag_does_what_the_table_says() {
     let mut noted = Vec::new();
     for (name, values, handling) in flags() {
         match handling.as_str() {
-            "taken" => assert!(help.contains(&format!("{name} ")) || help.contains(&format!("{name}\n")), "{name}"),
+            "taken" => assert!(
+                help.contains(&format!("{name} ")) || help.contains(&format!("{name}\n")),
+                "{name}"
+            ),
             "refused" => {
                 let value: &[&str] = if values == "none" { &[] } else { &["1"] };
                 let words = [&["bench-serve", name.as_str()], value].concat();
                 let said = place.run(&words).ended_with(2).fit_to_read();
-                assert!(said.stderr.contains(&format!("`{name}` is not supported")), "{}", said.stderr);
+                assert!(
+                    said.stderr.contains(&format!("`{name}` is not supported")),
+                    "{}",
+                    said.stderr
+                );
             }
             _ => noted.push((name, values)),
         }

@@ -11,10 +11,8 @@ const MODEL: &str = "GPT-4";
 pub(super) fn samples(options: &FileOptions, making: &Making<'_>) -> Result<Vec<Sample>> {
     let rows = rows(&files::read_text(&options.path)?, options)?;
     let order: Vec<usize> = match rows.len() >= making.count as usize {
-        true => {
-            FileOptions { shuffle: true, ..options.clone() }
-                .order((0..rows.len()).collect(), making.seed)
-        }
+        true => FileOptions { shuffle: true, ..options.clone() }
+            .order((0..rows.len()).collect(), making.seed),
         false => {
             let draw = |i: u32| making.seed.named("rows").nth(u64::from(i)).0 % rows.len() as u64;
             (0..making.count).map(|i| usize::try_from(draw(i)).unwrap_or(0)).collect()
@@ -94,12 +92,8 @@ mod tests {
 
     #[test]
     fn another_file_is_refused() {
-        let options = FileOptions {
-            path: "b.csv".into(),
-            output_len: None,
-            shuffle: true,
-            oversample: true,
-        };
+        let options =
+            FileOptions { path: "b.csv".into(), output_len: None, shuffle: true, oversample: true };
         let error = rows("a,b\n1,2\n", &options).unwrap_err().to_string();
         assert!(error.contains("no column `Model`"), "{error}");
     }

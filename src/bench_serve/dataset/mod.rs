@@ -105,9 +105,7 @@ impl Dataset {
                 up_to(o.input_len, o.input_range).saturating_add(o.prefix_len),
                 up_to(o.output_len, o.output_range),
             ),
-            Self::PrefixRepetition(o) => {
-                (o.prefix_len.saturating_add(o.suffix_len), o.output_len)
-            }
+            Self::PrefixRepetition(o) => (o.prefix_len.saturating_add(o.suffix_len), o.output_len),
             Self::ShareGpt(o) | Self::Custom(o) | Self::BurstGpt(o) => {
                 (1, o.output_len.unwrap_or(1))
             }
@@ -154,12 +152,8 @@ mod tests {
             input_tokens: 1,
             output_tokens: 1,
         };
-        let mut options = FileOptions {
-            path: PathBuf::new(),
-            output_len: None,
-            shuffle: true,
-            oversample: true,
-        };
+        let mut options =
+            FileOptions { path: PathBuf::new(), output_len: None, shuffle: true, oversample: true };
         let filled = options.fill(vec![sample(0), sample(1)], 10, Seed(4));
         assert_eq!(filled.len(), 10);
         assert_eq!(filled[..2], [sample(0), sample(1)]);

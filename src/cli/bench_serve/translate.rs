@@ -104,8 +104,9 @@ fn dataset(command: &BenchServeCommand) -> Result<Dataset> {
     let name = given.dataset_name.as_str();
     let made = matches!(name, "random" | "prefix_repetition");
     if made && given.dataset_path.is_some() {
-        return Err(Error::usage(format!("the dataset `{name}` reads no file"))
-            .with_hint("name the file's dataset: `--dataset-name sharegpt`, `custom` or `burstgpt`"));
+        return Err(Error::usage(format!("the dataset `{name}` reads no file")).with_hint(
+            "name the file's dataset: `--dataset-name sharegpt`, `custom` or `burstgpt`",
+        ));
     }
     let file = |output_len| {
         let path = given.dataset_path.clone().ok_or_else(|| {
