@@ -1,7 +1,6 @@
 //! Against a baseline or the other side: comparisons and verdicts. Pure.
 
 #[doc(hidden)]
-pub mod acceptance;
 pub mod calibration;
 pub mod cell;
 mod cells;
@@ -21,8 +20,6 @@ pub mod side;
 pub mod validity;
 mod values;
 pub mod verdict;
-#[doc(hidden)]
-pub mod world;
 
 pub use comparison::{Cell, CellReason, Comparison, Mode, Note, SuiteResult};
 pub use gate_reason::{GateCause, GateReason, GateResult};
