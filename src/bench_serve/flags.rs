@@ -102,6 +102,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::store::files;
 
     /// The flags as a table in Markdown, for `docs/vllm.md`.
     fn markdown() -> String {
@@ -125,7 +126,7 @@ mod tests {
     /// Flag → whether it is a switch, from a table of vLLM's own parser.
     fn vllm(version: &str) -> Vec<(String, Values)> {
         let path = format!("tests/vllm-flags/bench-serve-{version}.tsv");
-        let table = std::fs::read_to_string(path).unwrap();
+        let table = files::read_text(path.as_ref()).unwrap();
         let flag = |line: &str| {
             let columns: Vec<&str> = line.split('\t').collect();
             let values = match (columns[1], columns[4]) {
@@ -170,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_documentation_holds_the_table() {
-        let page = std::fs::read_to_string("docs/vllm.md").unwrap();
+        let page = files::read_text("docs/vllm.md".as_ref()).unwrap();
         let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `--")).collect();
         let table = markdown();
         let expect: Vec<&str> = table.lines().skip(2).collect();

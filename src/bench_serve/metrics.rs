@@ -301,13 +301,15 @@ pub(super) fn differences(sent: &Sent) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::files;
 
     /// Every figure of a file that `vllm bench serve` 0.32.0 wrote, made again from its details.
     #[test]
     fn figures_are_those_of_vllm() {
         for name in ["completions-c8", "chat-c8", "completions-rate4"] {
-            let text = std::fs::read_to_string(format!("tests/results/vllm-bench-cpu/{name}.json"))
-                .unwrap();
+            let text =
+                files::read_text(format!("tests/results/vllm-bench-cpu/{name}.json").as_ref())
+                    .unwrap();
             let file: serde_json::Value = serde_json::from_str(&text).unwrap();
             let requests = requests(&file);
             let completed: Vec<&RequestFigures> = requests.iter().collect();

@@ -72,7 +72,7 @@ mod tests {
     fn rows_of_the_model_with_an_answer_are_drawn() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("b.csv");
-        std::fs::write(&path, TRACE).unwrap();
+        files::write_plain(&path, TRACE).unwrap();
         let options = FileOptions { path, output_len: None, shuffle: true, oversample: true };
         let text = TextMaker::one_token_a_word();
         let lengths = |count| {

@@ -41,8 +41,11 @@ mod tests {
     async fn lengths_are_given_or_the_lines_own() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("p.jsonl");
-        std::fs::write(&path, "{\"prompt\": \"a b\", \"output_tokens\": 3}\n{\"prompt\": \"c\"}\n")
-            .unwrap();
+        files::write_plain(
+            &path,
+            "{\"prompt\": \"a b\", \"output_tokens\": 3}\n{\"prompt\": \"c\"}\n",
+        )
+        .unwrap();
         let mut options =
             FileOptions { path, output_len: Some(9), shuffle: false, oversample: true };
         let text = TextMaker::one_token_a_word();

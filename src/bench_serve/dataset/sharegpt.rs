@@ -77,7 +77,7 @@ mod tests {
             talk("too short", "a b c d"),
             talk("six seven eight nine", "a b"),
         );
-        std::fs::write(&path, text).unwrap();
+        files::write_plain(&path, text).unwrap();
         let mut options = FileOptions { path, output_len: None, shuffle: false, oversample: false };
         let text = TextMaker::one_token_a_word();
         let making = Making { text: &text, count: 10, seed: Seed(1) };
