@@ -7,6 +7,7 @@ mod bench;
 mod bench_serve;
 mod calibrate;
 mod compare;
+mod export;
 mod import;
 mod manage;
 mod run;
@@ -90,6 +91,8 @@ enum Command {
     BenchServe(Box<bench_serve::BenchServeCommand>),
     /// Read result files of other benchmark clients as a stored run
     Import(import::ImportCommand),
+    /// Write a stored run in the files of other tools
+    Export(export::ExportCommand),
     /// Measure the server against itself: what a gate can find
     Calibrate(Box<run::RunCommand>),
     /// Find how many streams this client measures truly on this machine
@@ -129,6 +132,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Baselines(command) => command.run(),
         Command::BenchServe(command) => command.run(),
         Command::Import(command) => command.run(),
+        Command::Export(command) => command.run(),
         Command::Calibrate(command) => command.calibrate(),
         Command::Selftest(command) => command.run(),
         Command::Simulate(command) => command.run(),
