@@ -227,6 +227,12 @@ impl JsonlPrompts {
         Ok(Self { lines: lines.into(), hash: fnv1a_128(text.as_bytes()), first: 0 })
     }
 
+    /// How many prompts there are, at least 1.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.lines.len()
+    }
+
     /// The same prompts, request 0 taking the prompt of number `first` (from 0, going round): rounds
     /// of one start take different ones (see `Plan::first_prompt`). Copies no text.
     #[must_use]
@@ -326,6 +332,7 @@ mod tests {
     fn jsonl_goes_round_and_keeps_u2028() {
         let text = "{\"prompt\": \"a\u{2028}b\", \"output_tokens\": 7}\r\n\n{\"prompt\": \"c\", \"id\": 1}";
         let source = JsonlPrompts::parse(text, "p.jsonl").unwrap();
+        assert_eq!(source.count(), 2);
         let text_of = |i| source.prompt(i, 0, Seed(0)).unwrap();
         assert_eq!(text_of(2), Prompt::Text("a\u{2028}b".into()));
         assert_eq!((source.output_tokens(0), source.output_tokens(3)), (Some(7), None));
