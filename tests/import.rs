@@ -54,7 +54,7 @@ fn input(round: &import::ImportedRound) -> RoundInput<'_> {
 }
 
 fn codes(imported: &Imported) -> Vec<&str> {
-    imported.run.findings.iter().map(|finding| finding.code.as_str()).collect()
+    imported.run.findings.iter().map(|finding| finding.code.name()).collect()
 }
 
 /// Every statistic that a file holds, against what its import gives.

@@ -9,7 +9,8 @@ use inferometer::record::stored::{
     Health, RoundStatus, RunStatus, StoredPoint, StoredSide, WarmUp,
 };
 use inferometer::record::{
-    Finding, GapHistogram, Outcome, RequestRecord, Severity, StoredRound, StoredRun, StoredStart,
+    Finding, FindingCode, GapHistogram, Outcome, RequestRecord, Severity, StoredRound, StoredRun,
+    StoredStart,
 };
 use inferometer::rng::Seed;
 use inferometer::scenario::{Length, Load, LoadPoint, PromptSpec, Slo};
@@ -74,7 +75,7 @@ pub(crate) fn run(id: &str) -> StoredRun {
         }],
         rounds: Vec::new(),
         findings: vec![
-            Finding::new("lockstep", Severity::Warning, "requests march in waves")
+            Finding::new(FindingCode::Lockstep, Severity::Warning, "requests march in waves")
                 .with_mend("use `--slot-start spread`")
                 .at("chat/short/c16"),
         ],

@@ -3,7 +3,7 @@
 
 use inferometer::clock::Clock;
 use inferometer::preflight::{Demands, PreflightReport, run};
-use inferometer::record::Severity;
+use inferometer::record::{FindingCode, Severity};
 use inferometer::settings::{ApiChoice, ApiKey, Settings, TriState};
 use inferometer::sim::{SimConfig, SimServer};
 use inferometer::transport::client::ClientSettings;
@@ -40,7 +40,7 @@ async fn report_of(
 }
 
 fn codes(report: &PreflightReport) -> Vec<&str> {
-    report.findings.iter().map(|f| f.code.as_str()).collect()
+    report.findings.iter().map(|f| f.code.name()).collect()
 }
 
 fn fatal(report: &PreflightReport) -> String {
@@ -179,7 +179,7 @@ async fn a_key_asked_for_by_the_requests_alone_is_found_too() {
             .then(|| refusal(401, "Invalid API Key"))
     })
     .await;
-    assert_eq!(report.findings.last().unwrap().code, "key_refused");
+    assert_eq!(report.findings.last().unwrap().code, FindingCode::KeyRefused);
     assert!(fatal(&report).contains("Invalid API Key"));
 }
 
@@ -235,7 +235,7 @@ async fn a_named_model_is_tried_where_the_list_is_empty_or_fails() {
         let report = examine(&settings, DEMANDS).await;
         assert!(report.fatal().is_none(), "{:?}", report.findings);
         assert_eq!(report.model, "tiny");
-        let trusted = report.findings.iter().find(|f| f.code == "no_models").unwrap();
+        let trusted = report.findings.iter().find(|f| f.code == FindingCode::NoModels).unwrap();
         assert!(trusted.text.contains("taken on trust"), "{}", trusted.text);
     }
 }
@@ -272,7 +272,7 @@ async fn a_refused_ignore_eos_is_told_in_the_server_s_words() {
     let report = report_of(fault).await;
     assert!(report.fatal().is_none());
     assert!(!report.offers.ignore_eos && report.offers.token_prompts);
-    let finding = report.findings.iter().find(|f| f.code == "ignore_eos").unwrap();
+    let finding = report.findings.iter().find(|f| f.code == FindingCode::IgnoreEos).unwrap();
     assert!(finding.text.contains("Unexpected keys: ignore_eos"), "{}", finding.text);
     assert_eq!(finding.severity, Severity::Note);
 
@@ -290,11 +290,12 @@ async fn lengths_that_are_not_obeyed() {
     let long =
         report_of(|request| request.path.contains("completions").then(|| stream(request, 40)))
             .await;
-    let finding = long.findings.iter().find(|f| f.code == "length_ignored").unwrap();
+    let finding = long.findings.iter().find(|f| f.code == FindingCode::LengthIgnored).unwrap();
     assert!(finding.text.contains("asked for 8 tokens, the server generated 40"));
     let short =
         report_of(|request| request.path.contains("completions").then(|| stream(request, 3))).await;
-    let finding = short.findings.iter().find(|f| f.code == "ignore_eos_without_effect").unwrap();
+    let finding =
+        short.findings.iter().find(|f| f.code == FindingCode::IgnoreEosWithoutEffect).unwrap();
     assert!(finding.text.contains("3 of 8 tokens"), "{}", finding.text);
 }
 

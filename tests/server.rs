@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use inferometer::record::FindingCode;
 use inferometer::server::{Launcher, Limits, Running};
 use inferometer::settings::{Launch, Target, Timeouts};
 use inferometer::transport::client::ClientSettings;
@@ -318,7 +319,7 @@ async fn a_restart_that_cannot_be_proven_is_a_finding() {
         running = launcher.start(&none) => running.unwrap(),
         () = answer(bed.port, String::new) => unreachable!(),
     };
-    assert_eq!(running.findings[0].code, "restart_unproven");
+    assert_eq!(running.findings[0].code, FindingCode::RestartUnproven);
     assert!(running.identity.is_some());
 }
 

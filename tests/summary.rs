@@ -4,10 +4,11 @@
 use inferometer::api::Content;
 use inferometer::metric::{Measure, Metric, Statistic};
 use inferometer::plan::{Phase, PlannedRequest, Side};
+use inferometer::record::health::{OfferedLoad, sends_inside};
 use inferometer::record::request::Part;
 use inferometer::record::stored::{Health, RoundStatus};
 use inferometer::record::{
-    GapHistogram, Outcome, RequestIdent, RequestRecord, StoredRound, record_gaps,
+    GapHistogram, Outcome, RequestIdent, RequestRecord, StoredRound, Window, record_gaps,
 };
 use inferometer::rng::Seed;
 use inferometer::scenario::Slo;
@@ -189,22 +190,29 @@ fn four_slots(offset_ns: u64) -> Measured {
     Measured::new(records)
 }
 
+/// The health of four slots, of which all are taken in turn.
+fn health_of(measured: &Measured, arrivals: Option<u64>) -> Health {
+    Health::of(&measured.records, Window::of(&measured.round), OfferedLoad { cap: 4, arrivals })
+}
+
 #[test]
 fn four_in_flight_are_four_by_count_and_by_little() {
     let measured = four_slots(S / 4);
     let summary = measured.summary();
     assert!(near(summary.concurrency_mean, 4.0), "{:?}", summary.concurrency_mean);
-    assert!(near(health::little(&summary), 4.0), "{:?}", health::little(&summary));
+    let found = health_of(&measured, None);
+    assert!(near(found.in_flight_mean, 4.0), "{found:?}");
+    assert!(near(found.little, 4.0), "{found:?}");
 }
 
 #[test]
 fn waves_are_told_from_an_even_load() {
     let index = |measured: &Measured| {
-        let mut found = Health { client_cpu: Some(0.1), ..Health::default() };
-        health::fill(&mut found, &measured.input());
-        assert_eq!(found.client_cpu, Some(0.1), "what the client measured stays");
+        let found = health_of(measured, None);
         assert!(near(found.sent_per_s, 4.0), "{:?}", found.sent_per_s);
-        (found.lockstep.unwrap(), health::waves_finding(&found, "p").is_some())
+        let sends = sends_inside(&measured.records, Window::of(&measured.round)).count();
+        assert_eq!(health::waves_finding(&found, 15, "p"), None, "too few");
+        (found.lockstep.unwrap(), health::waves_finding(&found, sends, "p").is_some())
     };
     let (even, even_finding) = index(&four_slots(S / 4));
     assert!(even < 1e-9 && !even_finding, "{even}");
@@ -212,11 +220,6 @@ fn waves_are_told_from_an_even_load() {
     assert!((waves - 1.0).abs() < 1e-9 && waves_finding, "{waves}");
     // Half of the slots half a period late, a known sum: |1 + 1 + (−1) + (−1)| / 4.
     assert!(index(&four_slots(S / 2)).0 < 1e-9);
-    assert_eq!(health::lockstep(&[1; 15], 2.0), None, "too few");
-    assert_eq!(health::lockstep(&[1; 16], 0.0), None, "no period");
-    // Two phases a quarter apart: |1 + i| / 2.
-    let quarter: Vec<u64> = (0..16).map(|n| if n < 8 { 0 } else { 25 }).collect();
-    assert!(near(health::lockstep(&quarter, 100.0), 0.5_f64.sqrt()));
 }
 
 #[test]
@@ -230,8 +233,7 @@ fn an_open_loop_tells_what_was_offered_and_done() {
             record
         })
         .collect();
-    let mut found = Health::default();
-    health::fill(&mut found, &Measured::new(records).input());
+    let found = health_of(&Measured::new(records), Some(20));
     assert!(near(found.offered_per_s, 2.0) && near(found.sent_per_s, 2.0));
     // Due up to 17.999 s have ended by 20 s: 16 of 20.
     assert!(near(found.completion_ratio, 0.8), "{:?}", found.completion_ratio);

@@ -9,14 +9,14 @@ use crate::clock::Clock;
 use crate::compare::gate;
 use crate::error::{Error, Result};
 use crate::import::{self, Imported, ImportedRound, Order, Sends};
-use crate::metric::{Measure, Metric, Statistic};
-use crate::record::StoredRun;
+use crate::record::health::{OfferedLoad, sends_inside};
 use crate::record::stored::Health;
+use crate::record::{StoredRun, Window};
 use crate::report::terminal;
 use crate::scenario::Load;
 use crate::settings::Settings;
 use crate::store::{Baseline, Store, files};
-use crate::summary::{self, RoundInput, health};
+use crate::summary::health;
 
 /// Result files of `vllm bench serve`.
 #[derive(Debug, Args)]
@@ -156,28 +156,28 @@ fn keep(store: &Store, imported: &Imported) -> Result<StoredRun> {
 /// Where the file says when requests were sent, it says whether they marched in waves; TTFT is then
 /// that of the wave. Told once a load point, of its worst round.
 fn find_waves(imported: &mut Imported) {
-    let mut worst: BTreeMap<String, Health> = BTreeMap::new();
+    let mut worst: BTreeMap<String, (Health, usize)> = BTreeMap::new();
     for (place, whole) in imported.rounds.iter_mut().enumerate() {
-        let ImportedRound { round, records, itl, icl, sends } = whole;
+        let ImportedRound { round, records, sends, .. } = whole;
         let point = imported.run.points.iter().find(|point| point.id == round.point);
-        let several = point.is_some_and(|p| matches!(p.point.load, Load::Concurrency(n) if n > 1));
-        if *sends == Sends::Unknown || !several {
-            continue;
-        }
-        let input = RoundInput { round, records, itl, icl };
-        let summary = summary::summarise(&[input], None);
-        let median_ms = summary.get(Measure::of(Metric::E2el, Statistic::P50));
-        let sends_ns: Vec<u64> = records.iter().filter_map(|record| record.sent_ns).collect();
-        round.health.lockstep = median_ms.and_then(|ms| health::lockstep(&sends_ns, ms * 1e6));
+        let load = point.map(|listed| listed.point.load);
+        let (Some(Load::Concurrency(cap)), Sends::Known) = (load, *sends) else { continue };
+        // The tool's window holds ramp and drain too, so what was in flight is not ours to judge.
+        let offered = OfferedLoad { cap, arrivals: None };
+        let window = Window::of(round);
+        round.health.lockstep = Health::of(records, window, offered).lockstep;
         if let Some(listed) = imported.run.rounds.get_mut(place) {
             listed.health.clone_from(&round.health);
         }
-        let known = worst.entry(round.point.clone()).or_default();
+        let (known, sent) = worst.entry(round.point.clone()).or_default();
         if round.health.lockstep > known.lockstep {
             known.clone_from(&round.health);
+            *sent = sends_inside(records, window).count();
         }
     }
-    let waves = worst.iter().filter_map(|(point, health)| health::waves_finding(health, point));
+    let waves = worst
+        .iter()
+        .filter_map(|(point, (health, sends))| health::waves_finding(health, *sends, point));
     imported.run.findings.extend(waves);
 }
 

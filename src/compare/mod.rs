@@ -8,8 +8,10 @@ pub mod comparison;
 pub mod contender;
 pub mod decide;
 pub mod decision;
+pub mod exit;
 pub mod failures;
 pub mod gate;
+pub mod gate_reason;
 pub mod judge;
 pub mod limits;
 pub mod looks;
@@ -22,5 +24,6 @@ pub mod verdict;
 #[doc(hidden)]
 pub mod world;
 
-pub use comparison::{Cell, Comparison, GateResult, Mode, SuiteResult};
+pub use comparison::{Cell, CellReason, Comparison, Mode, Note, SuiteResult};
+pub use gate_reason::{GateCause, GateReason, GateResult};
 pub use verdict::Verdict;

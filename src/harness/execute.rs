@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
 use crate::preflight::PreflightReport;
 use crate::record::stored::{RoundStatus, RunStatus};
-use crate::record::{Finding, Severity, StoredRound, StoredRun};
+use crate::record::{Finding, FindingCode, Severity, StoredRound, StoredRun};
 use crate::report::progress::{Event, Reporter};
 use crate::scenario::Load;
 use crate::settings::Settings;
@@ -121,7 +121,7 @@ impl<'a> Session<'a> {
         for (_, bench) in std::mem::take(&mut self.sides) {
             if let Err(error) = bench.server.finish().await {
                 let text = format!("the server could not be stopped: {error}");
-                self.find(Finding::new("stop_failed", Severity::Warning, text))?;
+                self.find(Finding::new(FindingCode::StopFailed, Severity::Warning, text))?;
             }
         }
         self.run.status = match &result {
@@ -272,7 +272,7 @@ impl<'a> Session<'a> {
         }
         let most = self.looks.most_blocks();
         let text = format!("decided after {blocks} of {most} restarts: the rest was not needed");
-        self.find(Finding::new("decided", Severity::Note, text))?;
+        self.find(Finding::new(FindingCode::Decided, Severity::Note, text))?;
         Ok(true)
     }
 }

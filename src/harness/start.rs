@@ -7,7 +7,7 @@ use crate::drive::Urgency;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Side, StartPlan};
 use crate::preflight::{self, Demands, PreflightReport};
-use crate::record::{Finding, Severity, StoredStart};
+use crate::record::{Finding, FindingCode, Severity, StoredStart};
 use crate::report::progress::Event;
 use crate::settings::{Settings, TriState};
 
@@ -156,7 +156,7 @@ impl Session<'_> {
             };
             let number = start.block + 1;
             let text = format!("restart {number}{side} gave no figures and is left out: {error}");
-            self.find(Finding::new("start_failed", Severity::Warning, text))?;
+            self.find(Finding::new(FindingCode::StartFailed, Severity::Warning, text))?;
         }
         self.writer.update(&self.run)
     }
@@ -172,7 +172,7 @@ fn unchecked(settings: &Settings) -> Result<PreflightReport> {
     report.offers.include_usage = true;
     report.offers.ignore_eos = settings.ignore_eos == TriState::On;
     report.findings.push(Finding::new(
-        "no_preflight",
+        FindingCode::NoPreflight,
         Severity::Note,
         "the preflight was left out: lengths and token counts are not checked",
     ));

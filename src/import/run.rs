@@ -11,7 +11,7 @@ use super::{GROUP, Imported, ImportedRound, Order, Sends};
 use crate::error::{Error, Result};
 use crate::plan::{Design, Phase, Side};
 use crate::record::stored::{Health, RoundStatus, RunStatus, SCHEMA, StoredPoint, StoredSide};
-use crate::record::{Finding, Severity, StoredRound, StoredRun, StoredStart};
+use crate::record::{Finding, FindingCode, Severity, StoredRound, StoredRun, StoredStart};
 use crate::rng::Seed;
 use crate::scenario::digest::fnv1a_128;
 use crate::scenario::{Load, LoadPoint, PromptSpec};
@@ -26,9 +26,6 @@ const DEFINITIONS: &str = "vllm-client-1";
 
 /// Above this share of failures latencies are of survivors (STATISTICS, D.8).
 const OVERLOADED_SHARE: f64 = 0.05;
-
-/// The finding that all is one start.
-pub(super) const NO_STARTS: &str = "no_starts";
 
 /// One result on its way: with its load point.
 struct Placed {
@@ -117,7 +114,7 @@ fn blank(order: &Order<'_>, placed: &[Placed]) -> StoredRun {
     metadata.extend(order.metadata.clone());
     for name in mixed.iter().filter(|name| !order.metadata.contains_key(*name)) {
         let text = format!("the files differ in `{name}`: it is left out of the run's facts");
-        findings.push(Finding::new("mixed_metadata", Severity::Note, text));
+        findings.push(Finding::new(FindingCode::MixedMetadata, Severity::Note, text));
     }
     StoredRun {
         schema: SCHEMA,
@@ -216,62 +213,63 @@ fn round(order: &Order<'_>, id: &str, pass: u32, result: &VllmResult) -> StoredR
 
 /// What is true of all files, or how many of them lack something.
 fn run_findings(placed: &[Placed]) -> Vec<Finding> {
-    let note = |code: &str, text: String| Finding::new(code, Severity::Note, text);
+    let note = |code: FindingCode, text: String| Finding::new(code, Severity::Note, text);
     let mut findings = vec![
         Finding::new(
-            NO_STARTS,
+            FindingCode::NoStarts,
             Severity::Warning,
             "the files do not say when the server was restarted: those of one import are taken as one start, and one start carries no verdict",
         )
         .with_mend("import the files of each further start with `--append`; or `inferometer run --server-cmd … --against-cmd …` restarts both sides"),
         note(
-            "imported",
+            FindingCode::Imported,
             format!("measured by `{TOOL}`, by its definitions: TTFT ends at the first chunk of any kind and counts from the send, throughput counts ramp and drain"),
         ),
     ];
     let all = placed.len();
-    let mut lacking = |code: &str, lacks: &dyn Fn(&VllmResult) -> bool, what: &str, mend: &str| {
-        let place = match placed.iter().filter(|p| lacks(&p.result)).count() {
-            0 => return,
-            n if n == all => String::new(),
-            n => format!(" in {n} of {all} results"),
+    let mut lacking =
+        |code: FindingCode, lacks: &dyn Fn(&VllmResult) -> bool, what: &str, mend: &str| {
+            let place = match placed.iter().filter(|p| lacks(&p.result)).count() {
+                0 => return,
+                n if n == all => String::new(),
+                n => format!(" in {n} of {all} results"),
+            };
+            findings.push(note(code, what.replace("{where}", &place)).with_mend(mend));
         };
-        findings.push(note(code, what.replace("{where}", &place)).with_mend(mend));
-    };
     let detailed = "`--save-detailed` keeps them";
     lacking(
-        "no_requests",
+        FindingCode::NoRequests,
         &|r| r.details.is_none(),
         "no times of single requests are kept{where}: means and percentiles are those that the tool reports",
         detailed,
     );
     let some = |r: &VllmResult, lacks: fn(&Details) -> bool| r.details.as_ref().is_some_and(lacks);
     lacking(
-        "no_ends",
+        FindingCode::NoEnds,
         &|r| some(r, |d| !d.has_ends()),
         "no ends of single requests are kept{where}: TPOT and E2EL are those that the tool reports",
         detailed,
     );
     lacking(
-        "no_gaps",
+        FindingCode::NoGaps,
         &|r| some(r, |d| d.itls.is_none()),
         "no gaps between tokens are kept{where}: ITL is that which the tool reports, and stalls do not show",
         detailed,
     );
     lacking(
-        "no_sends",
+        FindingCode::NoSends,
         &|r| some(r, |d| d.sends() == Sends::Unknown),
         "no send times are kept{where}: nothing is shown over time, and waves do not show",
         "a later vLLM keeps `start_times`",
     );
     lacking(
-        "no_date",
+        FindingCode::NoDate,
         &|r| r.written_at.is_none(),
         "no date is kept{where}: the time is that of the import",
         "none is needed to compare",
     );
     lacking(
-        "drain",
+        FindingCode::Drain,
         &|r| matches!(r.load, Load::RequestRate(_)),
         "QPS at an offered rate divides by the run with its drain{where}: it reads below the rate though nothing need be saturated",
         "`inferometer run --request-rate …` measures inside a window",
@@ -282,31 +280,31 @@ fn run_findings(placed: &[Placed]) -> Vec<Finding> {
 /// What is true of one result.
 fn point_findings(id: &str, result: &VllmResult) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut find = |code: &str, severity, text: String| {
+    let mut find = |code: FindingCode, severity, text: String| {
         findings.push(Finding::new(code, severity, text).at(id));
     };
     if result.failed > 0 {
         let attempted = result.completed + result.failed;
         let text = format!("{} of {attempted} requests failed", result.failed);
-        find("failures", Severity::Warning, text);
+        find(FindingCode::Failures, Severity::Warning, text);
     }
     match result.offered {
         Offered::AsSaid => {}
         Offered::AtOnce => {
             let text =
                 "no rate and no limit of concurrency was set: all requests were sent at once";
-            find("at_once", Severity::Warning, text.to_owned());
+            find(FindingCode::AtOnce, Severity::Warning, text.to_owned());
         }
         Offered::Ramp => {
             let text = "the rate rose while it was measured: the load is its last, the figures are of all of it";
-            find("ramp_up", Severity::Warning, text.to_owned());
+            find(FindingCode::RampUp, Severity::Warning, text.to_owned());
         }
     }
     let told = result.details.as_ref().filter(|d| d.errors.is_some()).map(Details::completed);
     if let Some(told) = told.filter(|told| *told != result.completed) {
         let text =
             format!("the file counts {} completed requests, its details {told}", result.completed);
-        find("counts_differ", Severity::Warning, text);
+        find(FindingCode::CountsDiffer, Severity::Warning, text);
     }
     findings
 }

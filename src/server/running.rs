@@ -9,7 +9,7 @@ use super::group::ProcessGroup;
 use super::port::Address;
 use super::{Limits, gpu_memory_mib, with_log};
 use crate::error::{Error, Result};
-use crate::record::{Finding, Severity};
+use crate::record::{Finding, FindingCode, Severity};
 use crate::store::files;
 use crate::telemetry::Snapshot;
 use crate::units;
@@ -161,7 +161,7 @@ impl Running {
         let limit = units::duration(self.limits.gpu_idle.as_secs_f64());
         waited.err().map(|_| {
             Finding::new(
-                "gpu_memory_held",
+                FindingCode::GpuMemoryHeld,
                 Severity::Warning,
                 format!("the GPU's memory had not come back {limit} after the server's end"),
             )

@@ -60,6 +60,20 @@ pub enum Action {
     Imported,
 }
 
+impl Action {
+    /// The name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Saved => "saved",
+            Self::Appended => "appended",
+            Self::Accepted => "accepted",
+            Self::Copied => "copied",
+            Self::Imported => "imported",
+        }
+    }
+}
+
 /// The baselines of a store. Times come from the caller, who holds the clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Baselines<'a> {

@@ -160,7 +160,7 @@ fn a_saved_baseline_of_one_day_needs_the_spread_between_days() {
         // What was not calibrated is not judged.
         let ttft = found.cells.iter().find(|c| c.measure == Measure::TTFT_P50).unwrap();
         assert_eq!(ttft.verdict, Verdict::Inconclusive);
-        assert!(ttft.reason.as_ref().unwrap().contains("day to day"), "{ttft:?}");
+        assert!(ttft.reason_text().contains("day to day"), "{ttft:?}");
     }
 }
 
@@ -202,7 +202,7 @@ fn a_calibrated_noisy_figure_is_observed_and_it_is_said() {
     assert!(step(&found(0.02)).gated);
     let noisy = found(0.03);
     assert!(!step(&noisy).gated);
-    assert!(noisy.notes.iter().any(|n| n.contains("observed only")), "{:?}", noisy.notes);
+    assert!(noisy.notes.iter().any(|n| n.text.contains("observed only")), "{:?}", noisy.notes);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn what_differs_in_kind_is_incomparable_and_says_in_what() {
         let found = judged(&base, &new, Meeting::Blocks, DaySpread::None);
         let cell = step(&found);
         assert_eq!(cell.verdict, Verdict::Incomparable, "{word}");
-        assert!(cell.reason.as_ref().unwrap().contains(word), "{cell:?}");
+        assert!(cell.reason_text().contains(word), "{cell:?}");
         assert_eq!(found.gate.exit_code, 4, "{word}");
         assert!(!found.has_changed());
     }
@@ -334,7 +334,16 @@ fn an_invalid_start_costs_its_block_and_a_fifth_of_them_the_figure() {
     let found = judged(&base, &contender("b", few.clone()), Meeting::Blocks, DaySpread::None);
     assert_eq!((found.blocks, step(&found).verdict), (7, Verdict::Regressed));
     assert_eq!(step(&found).pairs[3].1, None);
-    assert!(found.notes.iter().any(|n| n.contains("restart 4 of b left out")), "{:?}", found.notes);
+    assert!(
+        found.notes.iter().any(|n| n.text.contains("restart 4 of b left out")),
+        "{:?}",
+        found.notes
+    );
+    // Unpaired sides of equal length: one invalid start of each leaves seven of eight on both.
+    let mut other = base.clone();
+    busy(&mut other.points[0].starts, 5);
+    let found = judged(&other, &contender("b", few.clone()), Meeting::PlainUrl, DaySpread::None);
+    assert_eq!(found.blocks, 7, "{:?}", found.notes);
     busy(&mut few, 5);
     let found = judged(&base, &contender("b", few), Meeting::Blocks, DaySpread::None);
     assert_eq!((step(&found).verdict, found.gate.exit_code), (Verdict::Invalid, 4));
@@ -360,4 +369,24 @@ fn days_are_times_six_hours_apart_and_their_spread_is_that_of_the_levels() {
     assert!((8..20).contains(&needed), "{needed}");
     assert_eq!(cell.blocks_for(0.10, 0.02, 4), Some(5));
     assert_eq!(cell.blocks_for(0.004, 0.02, 4), None);
+}
+
+#[test]
+fn a_start_whose_tails_are_late_keeps_its_medians() {
+    let base = contender("a", starts(8, 0, 0, 1.0));
+    let mut new = starts(8, 1, 0, 1.1);
+    let late = |p50, p99| inferometer::record::stored::Health {
+        loop_lag_p50_ms: Some(p50),
+        loop_lag_p99_ms: Some(p99),
+        ..Default::default()
+    };
+    new[2].health = vec![late(0.1, 900.0)];
+    let found = judged(&base, &contender("b", new.clone()), Meeting::Blocks, DaySpread::None);
+    let note = |found: &Comparison| found.notes[0].text.clone();
+    assert!(note(&found).starts_with("means and tails of restart 3 of b left out"), "{found:?}");
+    let pair = |measure| found.cells.iter().find(|c| c.measure == measure).unwrap().pairs[2];
+    assert!(pair(Measure::ITL_P50).1.is_some() && pair(Measure::ITL_P99).1.is_none());
+    new[2].health = vec![late(900.0, 900.0)];
+    let found = judged(&base, &contender("b", new), Meeting::Blocks, DaySpread::None);
+    assert!(note(&found).starts_with("latencies of restart 3 of b left out"), "{found:?}");
 }

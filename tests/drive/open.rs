@@ -1,5 +1,6 @@
 //! Open loop: arrivals never wait for answers, and latency counts from when they were due.
 
+use inferometer::record::FindingCode;
 use inferometer::record::stored::RoundStatus;
 
 use super::*;
@@ -63,7 +64,7 @@ async fn under_a_cap_the_wait_for_a_place_is_inside_the_latency() {
     assert!((from_due_ms - from_sent_ms - waited_ms).abs() < 1e-3);
     assert!(waited_ms > from_sent_ms, "{waited_ms} {from_sent_ms}");
     assert!(outcome.health.at_cap_share.unwrap() > 0.8, "{:?}", outcome.health);
-    assert!(outcome.unsent > 0 && outcome.findings.iter().any(|f| f.code == "unsent"));
+    assert!(outcome.unsent > 0 && outcome.findings.iter().any(|f| f.code == FindingCode::Unsent));
     // Waiting for a place is not the client's lateness.
     assert!(outcome.health.schedule_lag_p50_ms.unwrap() < waited_ms / 20.0);
 }
@@ -77,7 +78,7 @@ async fn our_own_bound_is_said_and_nothing_is_dropped() {
     assert_eq!(bench.server.seen.lock().unwrap().most(), 3);
     assert_eq!(outcome.status, RoundStatus::Saturated);
     assert_eq!(of(&outcome, Part::Measured).len(), 20);
-    assert!(outcome.findings.iter().any(|f| f.code == "in_flight_guard"));
+    assert!(outcome.findings.iter().any(|f| f.code == FindingCode::InFlightGuard));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

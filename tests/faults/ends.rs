@@ -1,8 +1,9 @@
 //! How a run ends when much goes wrong: findings, status, exit code.
 
+use inferometer::compare::GateCause;
 use inferometer::drive::Interrupt;
 use inferometer::record::stored::{RoundStatus, RunStatus};
-use inferometer::record::{Outcome, Severity};
+use inferometer::record::{FindingCode, Outcome, Severity};
 use inferometer::report::progress::Silent;
 use inferometer::sim::SimServer;
 use inferometer::transport::FailureKind;
@@ -50,7 +51,7 @@ async fn without_a_preflight_the_job_still_runs() {
     let conclusion = job.harness(settings).run(&mut Silent, &Interrupt::new()).await.unwrap();
     assert_eq!(conclusion.gate.exit_code, 0);
     let run = conclusion.report.input().run().unwrap();
-    assert!(run.findings.iter().any(|f| f.code == "no_preflight"));
+    assert!(run.findings.iter().any(|f| f.code == FindingCode::NoPreflight));
     assert_eq!(run.rounds[0].status, RoundStatus::Complete);
 }
 
@@ -62,7 +63,7 @@ fn where_all_fails_the_point_is_stopped_and_the_exit_code_says_invalid() {
     assert_eq!(ran.run.status, RunStatus::Complete);
     assert!(ran.of_outcome(Outcome::Completed).is_empty());
     let reasons = &ran.result.as_ref().unwrap().gate.reasons;
-    assert_eq!(reasons, &["nothing was measured"]);
+    assert_eq!((reasons.len(), &reasons[0].cause), (1, &GateCause::NothingMeasured));
 }
 
 #[test]

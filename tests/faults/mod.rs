@@ -166,11 +166,11 @@ impl Ran {
     }
 
     fn finding(&self, code: &str) -> Option<&Finding> {
-        self.run.findings.iter().find(|finding| finding.code == code)
+        self.run.findings.iter().find(|finding| finding.code.name() == code)
     }
 
     fn codes(&self) -> Vec<&str> {
-        self.run.findings.iter().map(|finding| finding.code.as_str()).collect()
+        self.run.findings.iter().map(|finding| finding.code.name()).collect()
     }
 
     fn exit_code(&self) -> u8 {

@@ -1,7 +1,7 @@
 //! Tokens and their times, against the server's own log of the same run.
 
 use inferometer::metric::Metric;
-use inferometer::record::{Outcome, Part, RequestRecord, Severity};
+use inferometer::record::{FindingCode, Outcome, Part, RequestRecord, Severity};
 use inferometer::sim::TruthRecord;
 use inferometer::transport::TokenSource;
 
@@ -104,7 +104,7 @@ fn an_answer_that_stops_early_counts_as_long_as_it_was() {
     let finding = ran.finding("early_stops").unwrap();
     assert!(finding.text.starts_with("100 % of the answers"), "{}", finding.text);
     assert!(finding.text.contains("p50 -7"), "{}", finding.text);
-    assert!(ran.run.findings.iter().any(|f| f.code == "ignore_eos"), "{:?}", ran.codes());
+    assert!(ran.run.findings.iter().any(|f| f.code == FindingCode::IgnoreEos), "{:?}", ran.codes());
 }
 
 #[test]

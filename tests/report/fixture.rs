@@ -7,7 +7,7 @@ use inferometer::plan::{Design, Phase, Side};
 use inferometer::record::stored::{
     DEFINITIONS, Health, RoundStatus, RunStatus, SCHEMA, StoredPoint, StoredSide, StoredStart,
 };
-use inferometer::record::{Finding, Severity, StoredRun};
+use inferometer::record::{Finding, FindingCode, Severity, StoredRun};
 use inferometer::report::{
     Knee, Lengths, Multiple, PointInput, ReportInput, Samples, SideInput, Turning,
 };
@@ -134,9 +134,13 @@ pub(crate) fn one_sided() -> ReportInput {
         gate: GateResult::default(),
         knees: vec![knee("B", "chat", 0, 1.0)],
         findings: vec![
-            Finding::new("lockstep", Severity::Warning, "requests march in waves (index 0.71)")
-                .with_mend("keep `--slot-start spread`")
-                .at("chat/short/c64"),
+            Finding::new(
+                FindingCode::Lockstep,
+                Severity::Warning,
+                "requests march in waves (index 0.71)",
+            )
+            .with_mend("keep `--slot-start spread`")
+            .at("chat/short/c64"),
         ],
     }
 }
@@ -252,8 +256,12 @@ pub(crate) fn two_sided(scenarios: u64) -> ReportInput {
         comparisons: vec![judged],
         knees: vec![knee("B", "chat", 0, 1.0), knee("B", "chat", 1, 1.04)],
         findings: vec![
-            Finding::new("p99_few", Severity::Note, "TTFT p99 rests on 128 requests a start")
-                .at("chat/short/c1"),
+            Finding::new(
+                FindingCode::Other("p99_few".into()),
+                Severity::Note,
+                "TTFT p99 rests on 128 requests a start",
+            )
+            .at("chat/short/c1"),
         ],
     }
 }
@@ -412,7 +420,7 @@ pub(crate) fn hostile() -> ReportInput {
         for cell in input.comparisons.iter_mut().flat_map(|c| &mut c.cells) {
             if cell.point == old {
                 cell.point.clone_from(&point.id);
-                cell.reason = Some(bad.into());
+                cell.reason = Some(bad.to_owned().into());
             }
         }
         for figures in point.sides.iter_mut().flatten() {
@@ -426,7 +434,9 @@ pub(crate) fn hostile() -> ReportInput {
         for run in &mut side.runs {
             run.name = Some(bad.into());
             run.metadata.insert(bad.into(), format!("{bad}{}", side.name));
-            run.findings.push(Finding::new("x", Severity::Warning, bad).with_mend(bad));
+            run.findings.push(
+                Finding::new(FindingCode::Other("x".into()), Severity::Warning, bad).with_mend(bad),
+            );
         }
     }
     for knee in &mut input.knees {

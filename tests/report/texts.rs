@@ -1,6 +1,6 @@
 //! The report as text: terminal, Markdown, JSON, CSV, JUnit, and the view models behind them.
 
-use inferometer::compare::{Cell, Verdict, gate};
+use inferometer::compare::{Cell, GateCause, GateReason, Verdict, gate, gate_reason};
 use inferometer::metric::{Measure, Metric};
 use inferometer::report::chart::{self, Point, Series};
 use inferometer::report::terminal::Color;
@@ -158,7 +158,7 @@ fn every_verdict() -> ReportInput {
         verdict: *verdict,
         gated,
         change: Some(change),
-        reason: Some("because".into()),
+        reason: Some("because".to_owned().into()),
         ..cell.clone()
     };
     let pairs = Verdict::ALL.iter().rev().flat_map(|v| [(v, false), (v, true)]);
@@ -239,13 +239,19 @@ fn what_says_nothing_is_told_once_for_each_reason() {
     let gated = input.comparisons[0].cells.iter_mut().filter(|c| c.gated);
     for (index, cell) in gated.enumerate() {
         cell.verdict = Verdict::Invalid;
-        cell.reason = Some(["6 completed requests", "sent late"][usize::from(index == 0)].into());
+        let text = ["6 completed requests", "sent late"][usize::from(index == 0)];
+        cell.reason = Some(text.to_owned().into());
     }
     let lines = banner::banner(&input, &figures::ranked_cells(&input, None)).changed;
     let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
     let many = "59 numbers invalid, here and at 9 more load points: 6 completed requests";
     assert_eq!(texts.len(), 2, "{texts:?}");
     assert!(texts.contains(&many) && texts.contains(&"1 number invalid: sent late"), "{texts:?}");
+}
+
+fn missed_limit(point: &str, ms: f64) -> GateReason {
+    let limit: gate::Requirement = "ttft_p99<500ms".parse().unwrap();
+    GateReason { cause: limit.cause(point), text: limit.missed(point, Some(ms)).unwrap() }
 }
 
 #[test]
@@ -256,8 +262,10 @@ fn junit_tells_what_belongs_to_no_cell() {
     comparison.cells[0].change = Some(-0.7);
     comparison.cells[0].verdict = Verdict::Improved;
     comparison.gate = gate::gate(comparison, &JudgeSettings::default());
-    comparison.gate.fail(gate::REGRESSION, "`ttft_p99<500ms` at chat/short/c64: 831 ms".into());
-    comparison.gate.fail(gate::INVALID, "the run ended before its plan did: killed".into());
+    let limit = missed_limit("chat/short/c64", 831.0);
+    comparison.gate.fail(gate::REGRESSION, limit.cause, limit.text);
+    let text = gate_reason::ended_early("killed");
+    comparison.gate.fail(gate::INVALID, GateCause::EndedEarly, text);
     let cells = comparison.cells.iter().filter(|c| c.gated && c.verdict == Verdict::Regressed);
     let regressed = cells.count();
     let text = junit::render(&Report::new(input));
@@ -274,7 +282,8 @@ fn junit_tells_what_belongs_to_no_cell() {
 fn junit_fails_without_a_comparison_too() {
     let mut input = fixture::one_sided();
     assert_eq!(junit::render(&Report::new(input.clone())).matches("<testcase").count(), 0);
-    input.gate.fail(gate::INVALID, "nothing was measured".into());
+    let text = gate_reason::NOTHING_MEASURED.to_owned();
+    input.gate.fail(gate::INVALID, GateCause::NothingMeasured, text);
     let text = junit::render(&Report::new(input.clone()));
     assert!(text.contains("tests=\"1\" failures=\"0\" errors=\"1\""), "{text}");
     assert!(on_terminal(input).contains("nothing was measured"));
@@ -283,15 +292,16 @@ fn junit_fails_without_a_comparison_too() {
 #[test]
 fn a_missed_limit_is_the_verdict() {
     let mut input = fixture::one_sided();
-    let limit = "`ttft_p99<500ms` at chat/short/c64: 831 ms";
-    input.gate.fail(gate::REGRESSION, limit.into());
-    input.gate.fail(gate::REGRESSION, "`ttft_p99<500ms` at chat/short/c128: 900 ms".into());
+    let limit = missed_limit("chat/short/c64", 831.0);
+    let other = missed_limit("chat/short/c128", 900.0);
+    input.gate.fail(gate::REGRESSION, limit.cause.clone(), limit.text.clone());
+    input.gate.fail(gate::REGRESSION, other.cause, other.text);
     let banner = banner::banner(&input, &[]);
     assert_eq!((banner.class.as_str(), banner.label.as_str()), ("bad", "Limit missed"));
-    assert_eq!(banner.sentence, format!("{limit}, and 1 more limit"));
+    assert_eq!(banner.sentence, format!("{}, and 1 more limit", limit.text));
     // A regression says more.
     let mut input = fixture::two_sided(2);
-    input.gate.fail(gate::REGRESSION, limit.into());
+    input.gate.fail(gate::REGRESSION, limit.cause, limit.text);
     assert_eq!(banner::banner(&input, &[]).label, "Regressed");
 }
 
