@@ -2,6 +2,7 @@
 
 use crate::metric::{Better, Measure};
 use crate::stats::Interval;
+use crate::stats::nights::STARTS_TO_CONFIRM;
 use crate::stats::planning::{MAX_BLOCKS, Plan, detectable_effect};
 use crate::stats::t_test::Estimate;
 
@@ -22,10 +23,42 @@ pub enum Reason {
         /// How many it takes.
         need: usize,
     },
+    /// All blocks ran in one order, so that a side cannot be told from its position.
+    OneOrder,
     /// The mode carries no verdict.
     AdviceOnly,
+    /// The change is one that restarts are assumed to make.
+    WithinAssumed {
+        /// The smallest change that is called one.
+        called_from: Percent,
+    },
+    /// One night differs from those of the baseline, and nothing confirms it.
+    Suspected,
     /// The data do not decide it.
     Undecided,
+}
+
+/// A ratio minus one in tenths of a percent, as it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Percent(u32);
+
+impl Percent {
+    /// Rounded up: what is promised must hold.
+    #[must_use]
+    pub fn of(ratio: f64) -> Self {
+        // Saturates: beyond every change that is shown.
+        Self((ratio * 1e3).ceil().max(0.0) as u32)
+    }
+}
+
+impl std::fmt::Display for Percent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.0 / 10, self.0 % 10) {
+            (whole, 0) => write!(f, "{whole} %"),
+            (whole, _) if whole >= 10 => write!(f, "{} %", whole + 1),
+            (whole, tenth) => write!(f, "{whole}.{tenth} %"),
+        }
+    }
 }
 
 impl Reason {
@@ -38,6 +71,15 @@ impl Reason {
             Self::TooFewBlocks { have, need } => {
                 format!("{have} valid restarts, {need} are needed")
             }
+            Self::OneOrder => {
+                "all pairs ran in one order: a side cannot be told from its place in it".into()
+            }
+            Self::WithinAssumed { called_from } => {
+                format!("restarts alone may differ by as much; from {called_from} on it is called")
+            }
+            Self::Suspected => {
+                format!("suspected: one night differs, and no median of {STARTS_TO_CONFIRM} restarts confirms it")
+            }
             Self::AdviceOnly => "without restarts a change is advice, not a verdict".into(),
             Self::Undecided => String::new(),
         }
@@ -45,7 +87,13 @@ impl Reason {
 
     /// The reason behind a stored sentence, among those that say no number.
     pub(super) fn recalled(text: &str) -> Option<Self> {
-        let known = [Self::NoValues, Self::NoVariation, Self::AdviceOnly];
+        let known = [
+            Self::NoValues,
+            Self::NoVariation,
+            Self::OneOrder,
+            Self::AdviceOnly,
+            Self::Suspected,
+        ];
         known.into_iter().find(|reason| reason.text() == text)
     }
 }
@@ -114,6 +162,8 @@ pub struct Test {
     pub p_adjusted: f64,
     /// The change that would have been found with 95 %, as a ratio minus one.
     pub detectable: f64,
+    /// The smallest log change that would be called one.
+    pub called_from: f64,
     /// The spread of one block: standard error × √blocks, without the spread between days.
     pub(super) block_sd: f64,
     pub(super) day_variance: f64,
