@@ -11,6 +11,7 @@ use crate::stats::distribution::t_upper;
 use crate::stats::moderated_variance::{Variance, moderate, with_calibration};
 use crate::stats::moments::mean;
 use crate::stats::multiple::{benjamini_hochberg, bonferroni, holm};
+use crate::stats::planning::Freedom;
 use crate::stats::quantile::median;
 use crate::stats::t_test::Estimate;
 
@@ -37,7 +38,7 @@ pub fn decide(cells: &[Cell], options: &Options) -> Decision {
 
 /// The decision by the values as they are.
 pub(super) fn decide_once(cells: &[Cell], options: &Options) -> Decision {
-    let mut judge = Judge::new(options);
+    let mut judge = Judge::new(options, cells);
     let samples: Vec<Sample> = cells.iter().map(|cell| Sample::of(cell, options)).collect();
     let measure = |index: usize| (cells[index].measure, Known::of(&cells[index]));
     let estimates = estimates(&samples, options, measure);
@@ -157,13 +158,21 @@ struct Tested {
 struct Judge<'a> {
     options: &'a Options,
     levels: Levels,
+    /// How well more blocks would know the variance.
+    freedom: Freedom,
     quantiles: Vec<(f64, f64, f64)>,
 }
 
 impl<'a> Judge<'a> {
-    fn new(options: &'a Options) -> Self {
+    fn new(options: &'a Options, cells: &[Cell]) -> Self {
         let levels = options.levels.shared_by(options.looks);
-        Self { options, levels, quantiles: Vec::new() }
+        let all: Vec<usize> = (0..cells.len()).collect();
+        let points = by_measure(cells, &all).iter().map(|(_, group)| group.len()).max();
+        let freedom = match options.error_term {
+            ErrorTerm::Paired => Freedom::of_points(points.unwrap_or(0)),
+            _ => Freedom::Paired,
+        };
+        Self { options, levels, freedom, quantiles: Vec::new() }
     }
 
     fn is_assumed(&self) -> bool {
@@ -250,10 +259,14 @@ impl<'a> Judge<'a> {
             p_adjusted,
             detectable: (called_from + self.t(0.05, df) * se).exp_m1(),
             called_from,
-            block_sd: ((se * se - day_variance).max(0.0) * blocks as f64).sqrt(),
+            block_sd: match self.options.error_term {
+                ErrorTerm::Assumed { .. } | ErrorTerm::Nights => f64::NAN,
+                _ => ((se * se - day_variance).max(0.0) * blocks as f64).sqrt(),
+            },
             day_variance,
             alpha: self.levels.cells,
             cells,
+            freedom: self.freedom,
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::metric::{Better, Measure};
 use crate::stats::Interval;
 use crate::stats::nights::STARTS_TO_CONFIRM;
-use crate::stats::planning::{MAX_BLOCKS, Plan, detectable_effect};
+use crate::stats::planning::{Freedom, MAX_BLOCKS, Plan, detectable_effect};
 use crate::stats::t_test::Estimate;
 
 use super::cell::Role;
@@ -164,11 +164,13 @@ pub struct Test {
     pub detectable: f64,
     /// The smallest log change that would be called one.
     pub called_from: f64,
-    /// The spread of one block: standard error × √blocks, without the spread between days.
+    /// The spread of one block: standard error × √blocks, without the spread between days; not a
+    /// number where more blocks would not help.
     pub(super) block_sd: f64,
     pub(super) day_variance: f64,
     pub(super) alpha: f64,
     pub(super) cells: usize,
+    pub(super) freedom: Freedom,
 }
 
 /// The mean over the load points of one metric.
@@ -252,13 +254,13 @@ impl CellResult {
         if test.day_variance > 0.0 {
             // The spread between days does not shrink with more starts.
             return (2..=MAX_BLOCKS).find(|blocks| {
-                let blocks = f64::from(*blocks);
-                let se = (test.block_sd.powi(2) / blocks + test.day_variance).sqrt();
-                detectable_effect(se, blocks - 1.0, test.alpha, test.cells) <= effect
+                let se = (test.block_sd.powi(2) / f64::from(*blocks) + test.day_variance).sqrt();
+                let df = test.freedom.of(*blocks);
+                detectable_effect(se, df, test.alpha, test.cells) <= effect
             });
         }
-        let (alpha, cells) = (test.alpha, test.cells);
-        Plan { sd: test.block_sd, effect, floor: self.floor, alpha, cells }.blocks_needed()
+        let Test { block_sd: sd, alpha, cells, freedom, .. } = *test;
+        Plan { sd, effect, floor: self.floor, alpha, cells, freedom }.blocks_needed()
     }
 
     fn sign(&self) -> f64 {

@@ -1,5 +1,7 @@
 //! How to decide: where the error comes from, which tests there are, and at which levels.
 
+use crate::stats::planning::Freedom;
+
 /// Where the error of a difference comes from.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ErrorTerm {
@@ -125,6 +127,26 @@ impl Levels {
             suite: self.suite * share,
             deviation: self.deviation * share,
         }
+    }
+}
+
+/// How the cells of a report share its error and know their noise: what a plan needs to know.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sharing {
+    /// The error of all cells together.
+    pub alpha: f64,
+    /// How many cells share it.
+    pub cells: usize,
+    /// How well their variances are known.
+    pub freedom: Freedom,
+}
+
+impl Sharing {
+    /// That of a report with this budget.
+    #[must_use]
+    pub fn of_report(budget: f64, load_points: usize, cells: usize) -> Self {
+        let alpha = Levels::of_report(budget, load_points).cells;
+        Self { alpha, cells, freedom: Freedom::of_points(load_points) }
     }
 }
 

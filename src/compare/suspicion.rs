@@ -32,8 +32,10 @@ pub(super) fn confirmed(cells: &[Cell], options: &Options, decision: Decision) -
     let by_bound = decide_once(cells, &bound);
     let others = by_median.cells.iter().zip(&by_bound.cells);
     let cells = decision.cells.into_iter().zip(others).map(|(cell, (median, bound))| {
-        let holds = flags(&cell) == flags(median) || bound.own == cell.own;
-        if holds || flags(&cell) == [Flag::None; 2] { cell } else { suspected(cell) }
+        let alarms = flags(&cell) != [Flag::None; 2];
+        let beyond = cell.own != Flag::None && bound.own == cell.own;
+        let holds = flags(&cell) == flags(median) || beyond;
+        if alarms && !holds { suspected(cell) } else { cell }
     });
     let suite = decision.suite.into_iter().map(|suite| {
         let median = by_median.suite.iter().find(|other| other.measure == suite.measure);
