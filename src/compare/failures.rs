@@ -1,5 +1,6 @@
 //! Failed requests of both sides: whether the new side fails more often.
 
+use super::options::REPORT_BUDGET;
 use crate::stats::Interval;
 use crate::stats::multiple::holm;
 use crate::stats::proportion::{
@@ -32,7 +33,7 @@ pub struct FailureOptions {
 
 impl Default for FailureOptions {
     fn default() -> Self {
-        Self { alpha: 0.01, floor: 0.005, ceiling: 0.05, looks: 1 }
+        Self { alpha: 0.1 * REPORT_BUDGET, floor: 0.005, ceiling: 0.05, looks: 1 }
     }
 }
 

@@ -2,6 +2,7 @@
 
 #[doc(hidden)]
 pub mod acceptance;
+pub mod assumed_spread;
 pub mod calibration;
 pub mod cell;
 pub mod comparison;
@@ -16,8 +17,10 @@ pub mod judge;
 pub mod limits;
 pub mod looks;
 pub mod mode;
+pub mod options;
 mod sample;
 mod shown;
+mod suspicion;
 pub mod validity;
 mod values;
 pub mod verdict;
