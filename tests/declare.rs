@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use inferometer::rng::Seed;
-use inferometer::scenario::file::{LaunchSpec, parse};
+use inferometer::scenario::file::parse;
 use inferometer::scenario::{Prompt, PromptSource, PromptSpec, points};
+use inferometer::settings::launch::LaunchSpec;
 use inferometer::settings::{ApiKey, Launch, Settings, TriState};
 use inferometer::{Harness, Length, Load, Scenario, ScenarioGroup, Slo, scenarios};
 use proptest::prelude::*;
@@ -235,6 +236,24 @@ fn wrong_values_are_refused_with_line_and_caret() {
       |
     2 | rounds = 0
       |          ^
+    "#);
+    insta::assert_snapshot!(toml_error("[run]\nstarts = 1001\n"), @r#"
+    error: scenarios.toml:2:10: this must be at most 1000
+      |
+    2 | starts = 1001
+      |          ^^^^
+    "#);
+    insta::assert_snapshot!(toml_error("[run]\nmax_error_rate = 50\n"), @r#"
+    error: scenarios.toml:2:18: an error rate is between 0 and 1
+      |
+    2 | max_error_rate = 50
+      |                  ^^
+    "#);
+    insta::assert_snapshot!(toml_error("[run]\nmetadata = { a = [1] }\n"), @r#"
+    error: scenarios.toml:2:18: a fact is a text, a number or a truth
+      |
+    2 | metadata = { a = [1] }
+      |                  ^^^
     "#);
     insta::assert_snapshot!(toml_error("[server]\nurl = 'http://h'\n\n[against]\ncommand = 'a'\nrestart = 'b'\n"), @r#"
     error: scenarios.toml:4:1: both a server command and a restart hook are given

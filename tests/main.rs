@@ -21,6 +21,7 @@ mod drive;
 mod faults;
 mod fidelity;
 mod import;
+mod import_clients;
 mod imported;
 mod json_schema;
 mod kept;

@@ -19,11 +19,12 @@ const QUESTIONS: [&str; 9] = [
 ];
 
 /// Where the text is of somebody else's making, and what is asked of it.
-const FOREIGN: [(&str, &str); 6] = [
+const FOREIGN: [(&str, &str); 7] = [
     ("src/environment.rs", "model name"),    // /proc/cpuinfo
     ("src/server/", "Bearer "),              // a header
     ("src/server/", ") with config: "),      // vLLM's log
     ("src/server/", "non-default args: {"),  // vLLM's log
+    ("src/transport/", "<!doctype html"),    // a page in place of a stream
     ("src/scenario/", "field `api_key"),     // an error of the TOML reader
     ("src/compare/gate_reason.rs", "` at "), // a stored gate's causes are read back
 ];

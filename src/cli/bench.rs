@@ -85,15 +85,21 @@ impl Harness {
 
 impl BenchCli {
     fn harness(self) -> Result<Harness> {
-        let mut settings = self.run.settings(&|path| files::read_text(path))?;
-        if self.test {
-            run::shrink_to_test(&mut settings);
-            settings.baseline = BaselineChoice::default(); // one request is no baseline
-        }
+        let settings = self.run.defaults();
         let action = if self.list { Action::List(self.format.into()) } else { Action::Run };
-        Ok(Harness::new(settings)
+        let surface = self.run.output.surface(action, Entry::Bench);
+        let (run, is_test) = (self.run, self.test);
+        Harness::new(settings)
             .with_selection(Selection { filters: self.filters, exact: self.exact })
-            .with_surface(self.run.output.surface(action, Entry::Bench)))
+            .with_surface(surface)
+            .with_flags(move |settings| {
+                run.apply(settings, &|path| files::read_text(path))?;
+                if is_test {
+                    run::shrink_to_test(settings);
+                    settings.baseline = BaselineChoice::default(); // one request is no baseline
+                }
+                Ok(())
+            })
     }
 }
 
@@ -110,6 +116,7 @@ mod tests {
 
     use super::*;
     use crate::plan::ListFormat;
+    use crate::settings::{Launch, Target};
 
     fn parsed(line: &str) -> Harness {
         let words = format!("bench {line}");
@@ -140,6 +147,41 @@ mod tests {
         let mut harness = parsed("--test --save-baseline main");
         assert_eq!(harness.settings().num_prompts, Some(1));
         assert_eq!(harness.baseline(), &BaselineChoice::default());
+    }
+
+    /// The defaults, then code, then a file, then flags: each later one wins where it says anything.
+    #[test]
+    fn flags_win_over_a_file_over_code_over_defaults() {
+        let harness = |flags: &str, file: &str| {
+            let mut harness = parsed(flags);
+            let settings = harness.settings();
+            (settings.starts, settings.rounds, settings.num_prompts) = (7, 7, Some(7));
+            settings.headers = vec![("A".into(), "code".into()), ("B".into(), "code".into())];
+            settings.target = Target { url: "http://code".into(), launch: Launch::External };
+            crate::scenario::file::parse(file, "f").unwrap().apply(settings);
+            Harness::merged([harness]).unwrap()
+        };
+        let file = "[server]\nurl = 'http://file'\nheaders = { a = 'file' }\n[run]\nrounds = 8\nnum_prompts = 8\n";
+        let mut given = harness("--num-prompts 9 --url http://flag -H C=flag", file);
+        let settings = given.settings();
+        assert_eq!(settings.reference_requests, 60);
+        assert_eq!((settings.starts, settings.rounds, settings.num_prompts), (7, 8, Some(9)));
+        assert_eq!(settings.target.url, "http://flag");
+        let headers: Vec<_> = settings.headers.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        assert_eq!(headers, ["B=code", "a=file", "C=flag"]);
+        assert_eq!(harness("", file).settings().target.url, "http://file");
+        assert_eq!(harness("", "").settings().target.url, "http://code");
+        assert!(harness("--simulate demo", file).settings().is_simulated());
+        let mut test = harness("--test", file);
+        assert_eq!((test.settings().num_prompts, test.settings().starts), (Some(1), 1));
+    }
+
+    #[test]
+    fn a_flag_that_does_not_go_with_what_code_set_is_refused() {
+        let mut harness = parsed("--against-simulate demo");
+        harness.settings().target = Target { url: "http://h".into(), launch: Launch::External };
+        let message = Harness::merged([harness]).unwrap_err().to_string();
+        assert_eq!(message, "`--against-simulate` compares simulators");
     }
 
     #[test]

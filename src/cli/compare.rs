@@ -14,7 +14,7 @@ use crate::store::Store;
 /// Stored runs or baselines; the first is the base.
 #[derive(Debug, Args)]
 pub(super) struct CompareCommand {
-    /// Names of baselines, ids of runs (`inferometer runs`), or result files of `vllm bench serve`
+    /// Names of baselines, ids of runs (`inferometer runs`), or result files of other clients
     #[arg(value_name = "NAME", num_args = 2.., required = true)]
     names: Vec<String>,
     /// The same as `--output-format`

@@ -9,19 +9,22 @@ use crate::clock::Clock;
 use crate::compare::gate;
 use crate::error::{Error, Result};
 use crate::import::{self, Imported, ImportedRound, Order, Sends};
-use crate::record::health::{OfferedLoad, sends_inside};
+use crate::metric::{Measure, Metric, Statistic};
+use crate::record::health::{lockstep, sends_inside};
 use crate::record::stored::Health;
 use crate::record::{StoredRun, Window};
 use crate::report::terminal;
 use crate::scenario::Load;
 use crate::settings::Settings;
 use crate::store::{Baseline, Store, files};
-use crate::summary::health;
+use crate::summary::{self, RoundInput, health};
+use crate::units::s_to_ns;
 
-/// Result files of `vllm bench serve`.
+/// Result files of other benchmark clients.
 #[derive(Debug, Args)]
 pub(super) struct ImportCommand {
-    /// Files that `vllm bench serve --save-result` wrote; several make one run with several load points
+    /// Result files of vLLM's or SGLang's client (JSON, JSON lines, either as `.gz`), folders of
+    /// them, or patterns such as `results/*.json`; several make one run with several load points
     #[arg(value_name = "FILE", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
     /// Name of the baseline that then points at the run
@@ -158,21 +161,26 @@ fn keep(store: &Store, imported: &Imported) -> Result<StoredRun> {
 fn find_waves(imported: &mut Imported) {
     let mut worst: BTreeMap<String, (Health, usize)> = BTreeMap::new();
     for (place, whole) in imported.rounds.iter_mut().enumerate() {
-        let ImportedRound { round, records, sends, .. } = whole;
+        let ImportedRound { round, records, itl, icl, sends } = whole;
         let point = imported.run.points.iter().find(|point| point.id == round.point);
         let load = point.map(|listed| listed.point.load);
-        let (Some(Load::Concurrency(cap)), Sends::Known) = (load, *sends) else { continue };
-        // The tool's window holds ramp and drain too, so what was in flight is not ours to judge.
-        let offered = OfferedLoad { cap, arrivals: None };
-        let window = Window::of(round);
-        round.health.lockstep = Health::of(records, window, offered).lockstep;
+        let several = matches!(load, Some(Load::Concurrency(slots)) if slots > 1);
+        if *sends == Sends::Unknown || !several {
+            continue;
+        }
+        // The median is the tool's own where the file has no ends. Its window holds ramp and drain too, so
+        // what was in flight is not ours to judge.
+        let summary = summary::summarise(&[RoundInput { round, records, itl, icl }], None);
+        let median_ms = summary.get(Measure::of(Metric::E2el, Statistic::P50));
+        let sent: Vec<u64> = sends_inside(records, Window::of(round)).collect();
+        round.health.lockstep = median_ms.and_then(|ms| lockstep(&sent, s_to_ns(ms / 1e3)));
         if let Some(listed) = imported.run.rounds.get_mut(place) {
             listed.health.clone_from(&round.health);
         }
-        let (known, sent) = worst.entry(round.point.clone()).or_default();
+        let (known, sends) = worst.entry(round.point.clone()).or_default();
         if round.health.lockstep > known.lockstep {
             known.clone_from(&round.health);
-            *sent = sends_inside(records, window).count();
+            *sends = sent.len();
         }
     }
     let waves = worst

@@ -82,7 +82,7 @@ enum Command {
     Runs(keep::RunsCommand),
     /// List, show, copy, remove, export, import, accept baselines
     Baselines(keep::BaselinesCommand),
-    /// Read result files of `vllm bench serve` as a stored run
+    /// Read result files of other benchmark clients as a stored run
     Import(import::ImportCommand),
     /// Measure the server against itself: what a gate can find
     Calibrate(Box<run::RunCommand>),

@@ -70,22 +70,20 @@ impl From<ListFormatArg> for ListFormat {
 impl RunCommand {
     fn harness(&self) -> Result<Harness> {
         let read = |path: &std::path::Path| files::read_text(path);
-        let mut settings = self.run.settings(&read)?;
+        let mut settings = self.run.defaults();
         let mut groups = Vec::new();
         if let Some(path) = &self.file {
             let text = read(path).map_err(|error| {
                 error.with_hint("the argument of `run` is a file of scenarios in TOML")
             })?;
             let parsed = file::parse(&text, &path.display().to_string())?;
-            let names_a_server = parsed.server.as_ref().is_some_and(|s| s.target.is_some());
-            if settings.is_simulated() && names_a_server && self.run.server.simulate.is_none() {
+            if parsed.target.is_some() && self.run.server.simulate.is_none() {
                 settings = Settings::for_url("");
             }
-            // Flags come after the file, and win.
             parsed.apply(&mut settings);
-            self.run.apply(&mut settings, &read)?;
             groups = parsed.groups;
         }
+        self.run.apply(&mut settings, &read)?;
         if groups.is_empty() {
             groups.push(self.group_from_flags(&settings)?);
         }
@@ -243,11 +241,9 @@ pub(super) fn present(
     surface: Surface,
     baseline: Option<BaselineTold<'_>>,
 ) -> Result<u8> {
-    match surface.format {
-        OutputFormat::Json => terminal::print(&report::json::render(&conclusion.report)?)?,
-        OutputFormat::Markdown => {
-            terminal::print(&report::markdown::render(&conclusion.report, None))?
-        }
+    let text = match surface.format {
+        OutputFormat::Json => report::json::render(&conclusion.report)?,
+        OutputFormat::Markdown => report::markdown::render(&conclusion.report, None),
         OutputFormat::Terminal => {
             let color = Color::of(&std::io::stdout());
             let mut text = terminal::render(&conclusion.report, terminal::width(), color);
@@ -266,9 +262,13 @@ pub(super) fn present(
                 text.push_str(&baseline_line(told, surface.entry));
             }
             text.push_str(&format!("report: {}\n", conclusion.page.display()));
-            terminal::print(&text)?;
+            text
         }
-    }
+    };
+    terminal::print(&text).map_err(|error| {
+        let page = conclusion.page.display();
+        error.with_hint(format!("nothing that was measured is lost: the report is `{page}`"))
+    })?;
     Ok(conclusion.gate.exit_code)
 }
 

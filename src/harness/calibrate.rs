@@ -51,7 +51,8 @@ impl Harness {
         reporter: &mut dyn Reporter,
         interrupt: &Interrupt,
     ) -> Result<Calibrated> {
-        let harness = Self { settings: against_itself(&self.settings)?, ..self.clone() };
+        let mut harness = self.settled()?;
+        harness.settings = against_itself(&harness.settings)?;
         let settings = &harness.settings;
         let store = Store::open(&settings.output_dir)?;
         let clock = Clock::start();
@@ -231,13 +232,15 @@ impl Harness {
     /// # Errors
     /// Where the plan is wrong, or a calibration cannot be read.
     pub fn foresee(&self) -> Result<Vec<String>> {
+        let harness = self.settled()?;
+        let settings = &harness.settings;
         // A look at the plan leaves no folder behind.
-        if !crate::store::files::exists(&self.settings.output_dir) {
+        if !crate::store::files::exists(&settings.output_dir) {
             return Ok(Vec::new());
         }
-        let store = Store::open(&self.settings.output_dir)?;
-        let label = side::label(&self.settings.target);
-        let points = self.points()?;
+        let store = Store::open(&settings.output_dir)?;
+        let label = side::label(&settings.target);
+        let points = harness.points()?;
         let known: Vec<Calibration> = store.load_calibrations()?;
         let mut lines = Vec::new();
         for calibration in known {
@@ -250,7 +253,7 @@ impl Harness {
             lines.extend(crate::compare::calibration::sentences(
                 time,
                 &cells,
-                self.settings.judge.significance_level,
+                settings.judge.significance_level,
             ));
         }
         Ok(lines)

@@ -459,12 +459,13 @@ fn point_side(data: PointData) -> PointSide {
 /// Writes every form of the report; returns the page to open.
 fn write(store: &Store, report: &Report) -> Result<PathBuf> {
     let folder = store.layout().report();
-    files::clear_folder(&folder)?;
-    let put = |path: &str, text: &str| files::write_plain(&folder.join(path), text);
-    html::render(report, &mut |path, text| put(path, text))?;
-    put("report.json", &json::render(report)?)?;
-    put("verdict.md", &markdown::render(report, None))?;
-    put("report.csv", &csv::render(report))?;
-    put("junit.xml", &junit::render(report))?;
+    files::replace_folder(&folder, |folder| {
+        let put = |path: &str, text: &str| files::write_plain(&folder.join(path), text);
+        html::render(report, &mut |path, text| put(path, text))?;
+        put("report.json", &json::render(report)?)?;
+        put("verdict.md", &markdown::render(report, None))?;
+        put("report.csv", &csv::render(report))?;
+        put("junit.xml", &junit::render(report))
+    })?;
     Ok(folder.join("index.html"))
 }

@@ -6,6 +6,7 @@ mod client;
 mod conclude;
 mod execute;
 mod faction;
+mod flags;
 mod health;
 mod measure;
 mod own;
@@ -19,6 +20,7 @@ mod watch;
 
 use conclude::Told;
 use execute::{Parts, Session};
+use flags::Flags;
 use own::Own;
 use prompts::PromptFiles;
 
@@ -31,6 +33,7 @@ use crate::drive::{Interrupt, Urgency};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{self, ListFormat, Matching, Plan};
 use crate::record::StoredRun;
+use crate::report::lossy::LossyReporter;
 use crate::report::progress::{Event, Reporter};
 use crate::scenario::{self, LoadPoint, PromptSource, ScenarioGroup};
 use crate::settings::{BaselineChoice, Settings};
@@ -50,6 +53,7 @@ pub struct Harness {
     pub(crate) selection: Selection,
     surface: Surface,
     own: Own,
+    flags: Option<Flags>,
 }
 
 /// Which load points run.
@@ -134,6 +138,7 @@ impl Harness {
             selection: Selection::default(),
             surface: Surface::default(),
             own: Own::default(),
+            flags: None,
         }
     }
 
@@ -168,7 +173,7 @@ impl Harness {
         self
     }
 
-    /// The settings, to be changed in code; flags have been applied already.
+    /// The settings, to be changed in code. The environment and flags change them after it, and win.
     pub fn settings(&mut self) -> &mut Settings {
         &mut self.settings
     }
@@ -204,10 +209,11 @@ impl Harness {
     /// # Errors
     /// Where their settings, prompts or dialects differ: one run has one configuration.
     pub fn merged(harnesses: impl IntoIterator<Item = Self>) -> Result<Self> {
-        let mut harnesses = harnesses.into_iter();
+        let mut harnesses = harnesses.into_iter().map(|harness| harness.settled());
         let none = || Error::scenario("no scenario group was given");
-        let mut first = harnesses.next().ok_or_else(none)?;
+        let mut first = harnesses.next().ok_or_else(none)??;
         for other in harnesses {
+            let other = other?;
             if other.settings != first.settings {
                 return Err(Error::scenario("two scenario groups have different settings")
                     .with_hint("one run has one configuration: put them into two bench files"));
@@ -228,6 +234,10 @@ impl Harness {
     /// # Errors
     /// Where a scenario or a filter is wrong, or nothing is left to run.
     pub fn plan(&self) -> Result<Plan> {
+        self.settled()?.plan_settled()
+    }
+
+    fn plan_settled(&self) -> Result<Plan> {
         let points = self.points()?;
         if points.is_empty() {
             let list = match self.surface.entry {
@@ -260,16 +270,18 @@ impl Harness {
         reporter: &mut dyn Reporter,
         interrupt: &Interrupt,
     ) -> Result<Conclusion> {
-        let store = Store::open(&self.settings.output_dir)?;
-        if let Some(name) = &self.settings.baseline.load {
-            return conclude::conclude_loaded(&store, &self.settings, name);
+        let harness = self.settled()?;
+        let settings = &harness.settings;
+        let store = Store::open(&settings.output_dir)?;
+        if let Some(name) = &settings.baseline.load {
+            return conclude::conclude_loaded(&store, settings, name);
         }
         let clock = Clock::start();
-        let measured = self.measure(&store, clock, reporter, interrupt).await?;
-        conclude::conclude_run(&store, &self.settings, &measured.run, clock, measured.told)
+        let measured = harness.measure(&store, clock, reporter, interrupt).await?;
+        conclude::conclude_run(&store, settings, &measured.run, clock, measured.told)
     }
 
-    /// Starts and rounds: everything but the judgement.
+    /// Starts and rounds of a settled harness: everything but the judgement.
     async fn measure(
         &self,
         store: &Store,
@@ -277,7 +289,7 @@ impl Harness {
         reporter: &mut dyn Reporter,
         interrupt: &Interrupt,
     ) -> Result<Measured> {
-        let mut plan = self.plan()?;
+        let mut plan = self.plan_settled()?;
         let files = PromptFiles::read(&plan)?;
         plan.note_datasets(&self.own.with_hash(files.hashes()));
         self.check_baseline(store)?;
@@ -288,7 +300,8 @@ impl Harness {
         if let Some(id) = &self.settings.resume {
             run = resume::take_up(store, id, &mut plan, &run)?;
         }
-        begin::announce(&self.settings, &plan, self.surface.detail, reporter)?;
+        let mut reporter = LossyReporter::new(reporter);
+        begin::announce(&self.settings, &plan, self.surface.detail, &mut reporter);
         let told = Told { looks: Some(looks.count()), ..Told::default() };
         let parts = Parts {
             settings: &self.settings,
@@ -304,7 +317,7 @@ impl Harness {
         // Boxed: the future of a whole run is large.
         let ended = Box::pin(session.execute()).await;
         let whole_starts = session.has_whole_starts();
-        let Session { run, reporter, .. } = session;
+        let Session { run, mut reporter, .. } = session;
         let told = match ended {
             Ok(()) => told,
             // What was measured before the server failed for good is judged, and is no pass.
@@ -315,7 +328,7 @@ impl Harness {
         };
         if interrupt.urgency() != Urgency::None {
             let text = format!("to go on where it stopped, add `--resume {}`", run.id);
-            reporter.event(&Event::Note { text: &text })?;
+            reporter.event(&Event::Note { text: &text });
         }
         Ok(Measured { run, told })
     }
@@ -340,9 +353,10 @@ impl Harness {
     /// # Errors
     /// Where the server cannot be started or is not fit for a run.
     pub async fn preflight(&self, reporter: &mut dyn Reporter) -> Result<()> {
-        let plan = self.plan()?;
-        let store = Store::open(&self.settings.output_dir)?;
-        begin::preflight(&self.settings, &plan, &store, reporter).await
+        let harness = self.settled()?;
+        let plan = harness.plan_settled()?;
+        let store = Store::open(&harness.settings.output_dir)?;
+        begin::preflight(&harness.settings, &plan, &store, reporter).await
     }
 
     /// A baseline that does not exist is told before the run, not after it.

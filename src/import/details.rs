@@ -1,8 +1,8 @@
 //! Details: the times of single requests, as `--save-detailed` keeps them, or part of them.
 
-use super::Sends;
 use super::failure;
 use super::fields::Fields;
+use super::imported::Sends;
 use crate::error::Result;
 use crate::plan::{Phase, Side};
 use crate::record::request::Part;

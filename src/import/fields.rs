@@ -3,6 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::json::INFINITY;
 use crate::error::{Error, Result};
 
 /// One object of one file.
@@ -10,12 +11,32 @@ use crate::error::{Error, Result};
 pub(super) struct Fields {
     /// What errors call it: the file, and which of its objects where there are several.
     pub(super) source: String,
+    /// The client that wrote it, as errors name it.
+    tool: &'static str,
     values: Map<String, Value>,
 }
 
 impl Fields {
-    pub(super) fn new(source: String, values: Map<String, Value>) -> Self {
-        Self { source, values }
+    pub(super) fn new(source: String, tool: &'static str, values: Map<String, Value>) -> Self {
+        Self { source, tool, values }
+    }
+
+    /// The value at a JSON pointer, if there is one that is not null.
+    pub(super) fn at(&self, pointer: &str) -> Option<&Value> {
+        let mut parts = pointer.trim_start_matches('/').split('/');
+        let mut value = self.values.get(parts.next()?)?;
+        for part in parts {
+            value = match value {
+                Value::Array(list) => list.get(part.parse::<usize>().ok()?)?,
+                other => other.get(part)?,
+            };
+        }
+        Some(value).filter(|value| !value.is_null())
+    }
+
+    /// A text at a JSON pointer.
+    pub(super) fn text_at(&self, pointer: &str) -> Option<&str> {
+        self.at(pointer)?.as_str()
     }
 
     /// The value, where there is one that is not null.
@@ -27,9 +48,12 @@ impl Fields {
         self.value(name).is_some()
     }
 
-    /// A finite number ≥ 0; none where the field is missing or null.
+    /// A finite number ≥ 0; `None` if the field is missing, null or Python's `Infinity`.
     pub(super) fn number(&self, name: &str) -> Result<Option<f64>> {
         let Some(value) = self.value(name) else { return Ok(None) };
+        if value.as_str() == Some(INFINITY) {
+            return Ok(None);
+        }
         match value.as_f64().filter(|number| number.is_finite() && *number >= 0.0) {
             Some(number) => Ok(Some(number)),
             None => Err(self.wrong(name, "is not a number of 0 or more")),
@@ -39,8 +63,13 @@ impl Fields {
     /// A whole number ≥ 0.
     pub(super) fn count(&self, name: &str) -> Result<Option<u64>> {
         let Some(value) = self.value(name) else { return Ok(None) };
+        // A count may have passed through a float: `64.0`.
+        let of_float = |number: &f64| (0.0..9e15).contains(number) && number.fract() == 0.0;
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // whole and in range
+        let whole = || value.as_f64().filter(of_float).map(|number| number as u64);
         value
             .as_u64()
+            .or_else(whole)
             .map(Some)
             .ok_or_else(|| self.wrong(name, "is not a whole number of 0 or more"))
     }
@@ -76,9 +105,10 @@ impl Fields {
 
     /// The error about a field that makes no sense.
     pub(super) fn wrong(&self, name: &str, what: &str) -> Error {
-        Error::store(format!("`{}`: `{name}` {what}", self.source)).with_hint(
-            "the file was edited or damaged, or it is not a result of `vllm bench serve`",
-        )
+        Error::store(format!("`{}`: `{name}` {what}", self.source)).with_hint(format!(
+            "the file was edited or damaged, or it is not a result of `{}`",
+            self.tool
+        ))
     }
 
     /// Refuses an object that lacks one of these fields.
@@ -93,9 +123,9 @@ impl Fields {
         }
         let missing = missing.join(", ");
         Err(Error::store(format!(
-            "`{}` is not a result of `vllm bench serve`: it lacks {missing}",
-            self.source
+            "`{}` is not a result of `{}`: it lacks {missing}",
+            self.source, self.tool
         ))
-        .with_hint("give a file that `vllm bench serve --save-result` wrote"))
+        .with_hint("give a result file as the client wrote it: docs/formats.md lists what is read"))
     }
 }

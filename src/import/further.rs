@@ -4,7 +4,7 @@
 //! run keeps. What the files do tell must not speak against it: another model, or a result that is there
 //! already.
 
-use super::Imported;
+use super::imported::Imported;
 use crate::error::{Error, Result};
 use crate::record::{Finding, FindingCode, Severity, StoredRound, StoredRun};
 

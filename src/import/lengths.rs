@@ -1,6 +1,6 @@
 //! The lengths of an imported load point, and the scenario's name that they make.
 
-use super::vllm::VllmResult;
+use super::result::ToolResult;
 use crate::scenario::Length;
 
 /// Lengths within 2 % of their mean (or one token) count as fixed: vLLM's random prompts differ by
@@ -16,7 +16,7 @@ pub(super) struct Lengths {
 
 impl Lengths {
     /// From the lengths of the completed requests, or from the totals where only those are kept.
-    pub(super) fn of(result: &VllmResult) -> Self {
+    pub(super) fn of(result: &ToolResult) -> Self {
         let details = result.details.as_ref();
         let completed = |lens: Option<&Vec<u32>>| -> Option<Vec<f64>> {
             let details = details?;

@@ -41,7 +41,7 @@ impl Health {
             little: per_s(stay_s),
             at_cap_share: per_s(at_cap_s(&flights, load.cap, window)),
             lockstep: if load.arrivals.is_none() && load.cap > 1 {
-                median_e2el_ns(&completed).and_then(|period_ns| resultant(&sent, period_ns))
+                median_e2el_ns(&completed).and_then(|period_ns| lockstep(&sent, period_ns))
             } else {
                 // Arrivals do not follow answers, and one slot alone is no wave.
                 None
@@ -94,9 +94,11 @@ fn at_cap_s(flights: &[Span], cap: u32, window: Window) -> f64 {
     ns_to_s(at_cap_ns)
 }
 
-/// |mean of exp(2πi·t/P)|: 0 where the times are even over the period, 1 where all come at once
-/// (the resultant length of circular statistics: Mardia & Jupp, "Directional Statistics", 2.3).
-fn resultant(times_ns: &[u64], period_ns: u64) -> Option<f64> {
+/// |mean of exp(2πi·t/P)| of send times t: 0 if they are even over the period P, the median E2EL; 1 if
+/// all come at once (the resultant length of circular statistics: Mardia & Jupp, "Directional
+/// Statistics", 2.3). `None` for fewer than two sends or no period.
+#[must_use]
+pub fn lockstep(times_ns: &[u64], period_ns: u64) -> Option<f64> {
     let first = *times_ns.iter().min()?;
     if period_ns == 0 || times_ns.len() < 2 {
         return None;
@@ -133,14 +135,14 @@ mod tests {
     fn the_resultant_tells_waves_from_even_sends() {
         let period = 1_000;
         let even: Vec<u64> = (0..100).map(|i| i * 10).collect();
-        assert!(resultant(&even, period).unwrap() < 1e-9);
+        assert!(lockstep(&even, period).unwrap() < 1e-9);
         let waves: Vec<u64> = (0..100).map(|i| (i / 10) * period).collect();
-        assert!((resultant(&waves, period).unwrap() - 1.0).abs() < 1e-9);
+        assert!((lockstep(&waves, period).unwrap() - 1.0).abs() < 1e-9);
         // Two waves half a period apart cancel; a quarter apart give cos 45°.
         let quarter: Vec<u64> = (0..100).map(|i| (i % 2) * period / 4).collect();
-        assert!((resultant(&quarter, period).unwrap() - 0.5_f64.sqrt()).abs() < 1e-9);
-        assert_eq!(resultant(&[5], period), None);
-        assert_eq!(resultant(&[5, 6], 0), None);
+        assert!((lockstep(&quarter, period).unwrap() - 0.5_f64.sqrt()).abs() < 1e-9);
+        assert_eq!(lockstep(&[5], period), None);
+        assert_eq!(lockstep(&[5, 6], 0), None);
     }
 
     #[test]

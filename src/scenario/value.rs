@@ -1,8 +1,7 @@
-//! A value in TOML: one or several numbers, a length in any of its forms, a duration with its unit.
+//! A value in TOML: one or several numbers, a length in any of its forms.
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::time::Duration;
 
 use serde::de::value::{F64Deserializer, I64Deserializer, MapAccessDeserializer};
 use serde::de::{Error as _, IntoDeserializer, MapAccess, SeqAccess, Visitor};
@@ -164,32 +163,5 @@ impl LengthTable {
             )),
             _ => None,
         }
-    }
-}
-
-/// A duration with its unit: `"10s"`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct DurationValue(pub(super) Duration);
-
-impl<'de> Deserialize<'de> for DurationValue {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(DurationVisitor)
-    }
-}
-
-struct DurationVisitor;
-
-impl Visitor<'_> for DurationVisitor {
-    type Value = DurationValue;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a duration with its unit, for example `\"10s\"`")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<DurationValue, E> {
-        crate::units::parse_duration(text).map(DurationValue).map_err(|error| {
-            let hint = error.hint().map(|hint| format!(": {hint}")).unwrap_or_default();
-            E::custom(format!("{error}{hint}"))
-        })
     }
 }

@@ -84,12 +84,12 @@ fn said(round: &StoredRound, metric: Metric) -> Distribution {
         count: if of_gaps { 0 } else { count(round, "completed") },
         mean: figure("mean"),
         std: figure("std"),
-        min: None,
+        min: figure("min"),
         p50: figure("p50"),
         p90: figure("p90"),
         p95: figure("p95"),
         p99: figure("p99"),
-        max: None,
+        max: figure("max"),
     }
 }
 

@@ -109,6 +109,39 @@ fn the_environment_names_a_server_only_on_purpose() {
     preflight(&[named, ours, ("INFEROMETER_MODEL", "not-served")], 3);
 }
 
+/// A file's settings give way to the environment's, and those to flags.
+#[test]
+fn flags_win_over_the_environment_over_a_file() {
+    let used = |variable: Option<&str>, flags: &[&str]| {
+        let place = Place::new();
+        place.write("a.toml", "[run]\noutput_dir = 'of-file'\n");
+        let mut command = place.command(&[&["preflight", "a.toml"], flags].concat());
+        command.envs(variable.map(|folder| ("INFEROMETER_OUTPUT_DIR", folder)));
+        Said::of(command).ended_with(0);
+        let folders = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap());
+        let folders = folders.filter(|entry| entry.path().is_dir());
+        folders.map(|entry| entry.file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(used(None, &[]), ["of-file"]);
+    assert_eq!(used(Some("of-environment"), &[]), ["of-environment"]);
+    assert_eq!(used(Some("of-environment"), &["--output-dir=of-flag"]), ["of-flag"]);
+}
+
+#[test]
+fn flags_that_cannot_be_are_refused() {
+    for (flag, words) in [
+        ("--starts=0", "this must be at least 1"),
+        ("--rounds=1001", "this must be at most 1000"),
+        ("--num-prompts=many", "invalid digit"),
+        ("--max-error-rate=2", "is not a share"),
+        ("--metadata=fact", "has no key"),
+        ("--warm-up-time=3", "is not a duration"),
+    ] {
+        let said = Place::new().run(&["plan", flag]).ended_with(2);
+        assert!(said.stderr.contains(words), "{}", said.stderr);
+    }
+}
+
 #[test]
 fn the_slow_simulator_is_told() {
     let place = Place::new();

@@ -1,14 +1,23 @@
 //! Every setting of a run, with its default and the reason for it.
+//!
+//! What is set last wins: the defaults here, code (a bench file), a scenario file, the environment, flags.
+
+pub mod launch;
+pub mod overrides;
+pub(crate) mod value;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Measure;
 use crate::rng::Seed;
+
+pub use launch::{Launch, Target};
 
 /// A key that never shows: not in logs, files, errors or `Debug`.
 #[derive(Clone, PartialEq, Eq)]
@@ -41,7 +50,7 @@ impl fmt::Debug for ApiKey {
 }
 
 /// Which API the requests use.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum ApiChoice {
     /// Completions where a probe succeeds (exact lengths by token ids), else chat.
@@ -54,7 +63,7 @@ pub enum ApiChoice {
 }
 
 /// A parameter that some servers refuse.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum TriState {
     /// Sent where preflight finds it accepted.
@@ -64,51 +73,6 @@ pub enum TriState {
     On,
     /// Never sent.
     Off,
-}
-
-/// Who starts the server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Launch {
-    /// The embedded simulator.
-    Simulator {
-        /// The preset's name.
-        preset: String,
-        /// A factor on every iteration's time: 1.1 is 10 % slower, to try the gate.
-        slowdown: f64,
-    },
-    /// Somebody else; it just has a URL.
-    External,
-    /// We do, by a command run in its own process group.
-    Command {
-        /// The command line, split as a shell would.
-        command: String,
-        /// The path that answers 200 when the server is ready.
-        ready_path: String,
-        /// How long to wait for it, seconds.
-        ready_timeout_s: f64,
-    },
-    /// Hooks that restart and stop it: containers, units, pods.
-    Hooks {
-        /// Restarts the server; returns when the restart is under way or done.
-        restart: String,
-        /// Stops it at the end, where given.
-        stop: Option<String>,
-        /// The path that answers 200 when the server is ready.
-        ready_path: String,
-        /// How long to wait for it, seconds.
-        ready_timeout_s: f64,
-    },
-}
-
-/// One side of a comparison: a server and how it comes up.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Target {
-    /// The base URL. The simulator fills it in; empty for an other side that listens where the
-    /// judged server does.
-    pub url: String,
-    /// Who starts it.
-    pub launch: Launch,
 }
 
 /// What happens to baselines (criterion's four).
@@ -225,7 +189,7 @@ pub struct Settings {
 }
 
 /// How the slots of a closed loop send their first requests.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotStart {
     /// Spread over about one expected E2E, so that fixed lengths do not march in waves.
@@ -329,7 +293,7 @@ impl Settings {
     #[must_use]
     pub fn for_simulator(preset: impl Into<String>) -> Self {
         let mut settings = Self::for_url(String::new());
-        settings.target.launch = Launch::Simulator { preset: preset.into(), slowdown: 1.0 };
+        settings.target = Target::simulator(preset);
         settings.starts = 5; // the fewest that a gate accepts
         settings.reference_requests = 10;
         settings.cool_down = Duration::ZERO;
