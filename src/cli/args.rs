@@ -132,7 +132,7 @@ pub(crate) struct JudgeArgs {
     /// Store the run without touching any baseline (the default)
     #[arg(long, hide = true)]
     pub(crate) discard_baseline: bool,
-    /// Family-wise significance level of the verdicts
+    /// Chance that a report calls anything changed of an unchanged server
     #[arg(long, value_name = "ALPHA")]
     pub(crate) significance_level: Option<f64>,
     /// Level of the shown intervals

@@ -176,10 +176,22 @@ impl Calibration {
 
 /// How many days these times cover: groups at least six hours apart.
 #[must_use]
-pub fn days_of(mut seconds: Vec<i64>) -> usize {
-    seconds.sort_unstable();
-    let gaps = seconds.windows(2).filter(|pair| pair[1] - pair[0] >= DAY_APART_S).count();
-    if seconds.is_empty() { 0 } else { gaps + 1 }
+pub fn days_of(seconds: Vec<i64>) -> usize {
+    nights(&seconds).into_iter().max().map_or(0, |last| last + 1)
+}
+
+/// The night of each of these times (seconds), counted from 0 in order of time: a new one begins
+/// after six hours without any.
+pub(super) fn nights(seconds: &[i64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..seconds.len()).collect();
+    order.sort_by_key(|index| seconds[*index]);
+    let mut nights = vec![0; seconds.len()];
+    for pair in order.windows(2) {
+        let (before, after) = (pair[0], pair[1]);
+        let new = seconds[after] - seconds[before] >= DAY_APART_S;
+        nights[after] = nights[before] + usize::from(new);
+    }
+    nights
 }
 
 /// The changes that a plan speaks of: the first columns of the planning table, one and a half

@@ -54,19 +54,21 @@ impl Contender {
         self.points.iter().find(|point| point.id == id)
     }
 
-    /// How many different starts of the server it holds: by identity where the server tells one,
-    /// else by run and ordinal.
+    /// How many different starts of the server it holds. Measurements that nothing proves to be of
+    /// different starts are of one, however many runs they were made in.
     #[must_use]
     pub fn distinct_starts(&self) -> usize {
-        let starts = self.points.iter().flat_map(|point| &point.starts);
-        starts.map(identity).collect::<BTreeSet<_>>().len()
+        self.first_seen().len()
     }
 
-    /// The days on which it was measured: times at least six hours apart.
+    /// The days on which its starts were first measured: times at least six hours apart.
     #[must_use]
     pub fn days(&self) -> usize {
-        let starts = self.points.iter().flat_map(|point| &point.starts);
-        days_of(starts.map(|start| start.at.as_second()).collect())
+        days_of(self.first_seen().into_values().collect())
+    }
+
+    fn first_seen(&self) -> BTreeMap<&str, i64> {
+        first_seen(self.points.iter().flat_map(|point| &point.starts))
     }
 
     /// What its servers say tells their starts apart; empty where they do not say.
@@ -77,9 +79,22 @@ impl Contender {
     }
 }
 
-/// What tells a start from others.
-pub(super) fn identity(start: &MeasuredStart) -> String {
-    start.identity.clone().unwrap_or_else(|| format!("{}#{}", start.run, start.start))
+/// What tells a start from others: a launch or a restart hook of ours, the start time of its
+/// process, or the user's word. All measurements without any of these share one.
+pub(super) fn identity(start: &MeasuredStart) -> &str {
+    start.identity.as_deref().unwrap_or_default()
+}
+
+/// The second at which each start was first measured.
+pub(super) fn first_seen<'a>(
+    starts: impl Iterator<Item = &'a MeasuredStart>,
+) -> BTreeMap<&'a str, i64> {
+    let mut seen: BTreeMap<&str, i64> = BTreeMap::new();
+    for start in starts {
+        let at = start.at.as_second();
+        seen.entry(identity(start)).and_modify(|first| *first = at.min(*first)).or_insert(at);
+    }
+    seen
 }
 
 impl ContenderPoint {

@@ -1,6 +1,6 @@
 //! Failed requests of both sides: whether the new side fails more often.
 
-use super::options::REPORT_BUDGET;
+use crate::settings::REPORT_BUDGET;
 use crate::stats::Interval;
 use crate::stats::multiple::holm;
 use crate::stats::proportion::{

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::calibration::{Calibration, Noise};
-use super::cell::{Cell as CellInput, HISTOGRAM_RESOLUTION, Role};
+use super::cell::{Cell as CellInput, HISTOGRAM_RESOLUTION, KnownNoise, Role};
 use super::contender::{Contender, ContenderPoint, incomparable, incomparable_point};
-use super::decide::{ErrorTerm, Options, decide};
+use super::assumed_spread::assumed_sd;
+use super::decide::decide;
 use super::failures::{self, FailureCounts, FailureOptions, FailureResult, Survivors};
 use super::mode::{DaySpread, Standing};
+use super::options::{ErrorTerm, Levels, Options};
 use super::shown::{self, Pair};
 use super::validity::{self, Reach};
 use super::values::{self, Values};
@@ -173,18 +175,24 @@ fn draft_point(
                 (role, ..) => role,
             };
             let (role, note) = settled_role(role, noise, floor, &pair.new.id, measure, judging);
-            let Values { base, new, barrier: faulty } =
+            let Values { base, new, base_first, night_median, barrier: faulty } =
                 values::values(pair.base, pair.new, measure, judging);
             let stuck = (saturated && validity::touches(Reach::Latencies, measure)).then(|| {
                 (Verdict::Saturated, "only its capacity is judged: the queue grows".into())
             });
             let dayless = judging.standing.days == DaySpread::Calibrated
-                && noise.and_then(|noise| noise.day_sd).is_none();
+                && noise.and_then(|noise| noise.days).is_none();
             let dayless = dayless.then(|| {
                 let reason = "how much this number differs from day to day was not calibrated";
                 (Verdict::Inconclusive, reason.to_owned())
             });
-            let day_sd = noise.and_then(|noise| noise.day_sd).unwrap_or(0.0);
+            let known = KnownNoise {
+                calibration: noise.map(|noise| noise.pair),
+                days: noise
+                    .filter(|_| judging.standing.days == DaySpread::Calibrated)
+                    .and_then(|noise| noise.days),
+                assumed_sd: Some(assumed_sd(measure)),
+            };
             Draft {
                 point: index,
                 input: CellInput {
@@ -194,13 +202,11 @@ fn draft_point(
                     floor,
                     margin: floor,
                     resolution: resolution(measure),
-                    day_sd: if judging.standing.days == DaySpread::Calibrated {
-                        day_sd
-                    } else {
-                        0.0
-                    },
+                    known,
                     base,
                     new,
+                    base_first,
+                    night_median,
                 },
                 barrier: incomparable.clone().or(stuck).or(faulty).or(dayless),
                 note,
@@ -272,12 +278,7 @@ fn decide_drafts(
     }
     let inputs: Vec<CellInput> =
         drafts.iter().filter(|d| d.barrier.is_none()).map(|d| d.input.clone()).collect();
-    let options = Options {
-        alpha: judging.settings.significance_level,
-        looks: judging.looks,
-        error_term: judging.standing.error_term,
-        ..Options::default()
-    };
+    let options = options(&inputs, judging);
     let decision = decide(&inputs, &options);
     let mut results = decision.cells.iter();
     let cells = drafts
@@ -289,6 +290,18 @@ fn decide_drafts(
         })
         .collect();
     Decided { cells, suite: decision.suite.iter().map(shown::suite).collect() }
+}
+
+/// The errors of a report of these cells, and where they come from.
+fn options(inputs: &[CellInput], judging: &Judging<'_>) -> Options {
+    let gated = inputs.iter().filter(|input| input.role == Role::Gated);
+    let points = gated.map(|input| input.scenario).collect::<BTreeSet<_>>().len();
+    let (budget, error_term) = (judging.settings.significance_level, judging.standing.error_term);
+    let levels = match error_term {
+        ErrorTerm::Assumed { .. } => Levels::of_bound(budget),
+        _ => Levels::of_report(budget, points),
+    };
+    Options { levels, looks: judging.looks, error_term, ..Options::for_points(points) }
 }
 
 fn judge_failures(matched: &[Pair<'_>], judging: &Judging<'_>) -> Vec<FailureResult> {

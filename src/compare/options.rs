@@ -1,5 +1,6 @@
 //! How to decide: where the error comes from, which tests there are, and at which levels.
 
+use crate::settings::REPORT_BUDGET;
 use crate::stats::planning::Freedom;
 
 /// Where the error of a difference comes from.
@@ -76,10 +77,6 @@ pub enum Moderation {
     /// Every cell stands alone.
     Off,
 }
-
-/// The error that a whole report may make: the chance that anything is called changed of a server
-/// that is not.
-pub const REPORT_BUDGET: f64 = 0.01;
 
 /// The family-wise error of each family of tests.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -210,10 +210,14 @@ pub struct Skip {
     pub reference: bool,
 }
 
+/// The error that a whole report may make: the chance that anything is called changed of a server
+/// that is not.
+pub const REPORT_BUDGET: f64 = 0.01;
+
 /// How a comparison is judged (docs/statistics.md, sections 3 and 4).
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeSettings {
-    /// Family-wise level of the cells after Holm.
+    /// The error of a whole report: how often anything is called changed of an unchanged server.
     pub significance_level: f64,
     /// Level of the shown intervals.
     pub confidence_level: f64,
@@ -234,7 +238,7 @@ pub struct JudgeSettings {
 impl Default for JudgeSettings {
     fn default() -> Self {
         Self {
-            // 0.02 keeps a whole report below 1 % false alarms at twice the assumed noise (C.5).
+            significance_level: REPORT_BUDGET,se (C.5).
             significance_level: 0.02,
             confidence_level: 0.95,
             noise_threshold: None,

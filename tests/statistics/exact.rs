@@ -3,8 +3,8 @@
 use inferometer::compare::cell::Cell;
 use inferometer::compare::decide::decide;
 use inferometer::compare::decision::{CellResult, Decision, Flag};
-use inferometer::compare::verdict::Verdict;
 use inferometer::compare::options::{DeviationTest, Levels, Moderation, Options};
+use inferometer::compare::verdict::Verdict;
 use inferometer::metric::{Better, Measure};
 use serde_json::Value;
 
@@ -236,8 +236,7 @@ fn counts_of_270_reports_in_blocks_with_moderated_variances_are_exact() {
         let whole = |field: &str| case.input[field].as_u64().unwrap() as usize;
         let (reports, blocks) = (whole("reports"), whole("blocks"));
         let file = case.input["file"].as_str().unwrap();
-        let counts =
-            all.counts(file, reports, blocks, &Options::default(), Cell::alternating);
+        let counts = all.counts(file, reports, blocks, &Options::default(), Cell::alternating);
         counts.check(case.expected, case.name);
     }
 }
