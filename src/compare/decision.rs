@@ -78,7 +78,9 @@ impl Reason {
                 format!("restarts alone may differ by as much; from {called_from} on it is called")
             }
             Self::Suspected => {
-                format!("suspected: one night differs, and no median of {STARTS_TO_CONFIRM} restarts confirms it")
+                format!(
+                    "suspected: one night differs, and no median of {STARTS_TO_CONFIRM} restarts confirms it"
+                )
             }
             Self::AdviceOnly => "without restarts a change is advice, not a verdict".into(),
             Self::Undecided => String::new(),
@@ -87,13 +89,8 @@ impl Reason {
 
     /// The reason behind a stored sentence, among those that say no number.
     pub(super) fn recalled(text: &str) -> Option<Self> {
-        let known = [
-            Self::NoValues,
-            Self::NoVariation,
-            Self::OneOrder,
-            Self::AdviceOnly,
-            Self::Suspected,
-        ];
+        let known =
+            [Self::NoValues, Self::NoVariation, Self::OneOrder, Self::AdviceOnly, Self::Suspected];
         known.into_iter().find(|reason| reason.text() == text)
     }
 }

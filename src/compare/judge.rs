@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::assumed_spread::assumed_sd;
 use super::calibration::{Calibration, Noise};
 use super::cell::{Cell as CellInput, HISTOGRAM_RESOLUTION, KnownNoise, Role};
 use super::contender::{Contender, ContenderPoint, incomparable, incomparable_point};
-use super::assumed_spread::assumed_sd;
 use super::decide::decide;
 use super::failures::{self, FailureCounts, FailureOptions, FailureResult, Survivors};
 use super::mode::{DaySpread, Standing};

@@ -2,10 +2,10 @@
 
 use super::cell::{Cell as CellInput, Role};
 use super::contender::{Contender, ContenderPoint};
-use super::options::{ErrorTerm, Options};
 use super::decision::{self, CellResult, Flag, Reason};
 use super::failures::{FailureFlag, FailureResult};
 use super::mode::LEAST_STARTS;
+use super::options::{ErrorTerm, Options};
 use super::{Cell, CellReason, SuiteResult, Verdict};
 use crate::metric::{Better, Measure, Statistic};
 use crate::plan::Phase;
@@ -64,7 +64,8 @@ pub(super) fn cell(
         change: result.and_then(CellResult::change).or(plain),
         interval: interval.or_else(|| within_starts(pair, measure)),
         p_holm: test.map(|t| t.p_adjusted),
-        minimum_detectable: test.map(|t| if assumed { t.called_from.exp_m1() } else { t.detectable }),
+        minimum_detectable: test
+            .map(|t| if assumed { t.called_from.exp_m1() } else { t.detectable }),
         blocks_needed: result.and_then(CellResult::blocks_needed),
         floor: input.floor,
         pairs: input.base.iter().copied().zip(input.new.iter().copied()).collect(),

@@ -18,10 +18,8 @@ pub(super) fn confirmed(cells: &[Cell], options: &Options, decision: Decision) -
     if nights(|cell| &cell.new) > 1 {
         return decision;
     }
-    let medians: Vec<Cell> = cells
-        .iter()
-        .map(|cell| Cell { new: vec![cell.night_median], ..cell.clone() })
-        .collect();
+    let medians: Vec<Cell> =
+        cells.iter().map(|cell| Cell { new: vec![cell.night_median], ..cell.clone() }).collect();
     let by_median = decide_once(&medians, options);
     let base_days = nights(|cell| &cell.base);
     let bound = Options {

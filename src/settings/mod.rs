@@ -238,8 +238,7 @@ pub struct JudgeSettings {
 impl Default for JudgeSettings {
     fn default() -> Self {
         Self {
-            significance_level: REPORT_BUDGET,se (C.5).
-            significance_level: 0.02,
+            significance_level: REPORT_BUDGET,
             confidence_level: 0.95,
             noise_threshold: None,
             gate: None,

@@ -73,8 +73,7 @@ struct Nights {
 
 impl Nights {
     fn decision(&self, rng: &mut ChaCha8Rng) -> Decision {
-        let days: Vec<f64> =
-            (0..self.base + self.new).map(|_| self.day_sd * normal(rng)).collect();
+        let days: Vec<f64> = (0..self.base + self.new).map(|_| self.day_sd * normal(rng)).collect();
         let cells = cells(|measure| {
             let mut night = |day: f64, shift: f64| -> Vec<f64> {
                 (0..self.starts).map(|_| day + shift + self.start_sd * normal(rng)).collect()
@@ -99,7 +98,8 @@ fn night_figures(reports: u32, seed: Seed) -> Vec<Figure> {
     let several = Nights { base: 5, new: 2, starts: 5, day_sd: 0.02, start_sd: 0.01, slower: 0.0 };
     let one = Nights { base: 10, new: 1, starts: 1, ..several };
     let found = Nights { base: 10, new: 1, starts: 5, day_sd: 0.0, slower: 0.10, ..several };
-    let figure = |name, published, accepted, ours| Figure { name, published, accepted, ours, reports };
+    let figure =
+        |name, published, accepted, ours| Figure { name, published, accepted, ours, reports };
     vec![
         figure(
             "nights: A/A any flag, 5 x 5 starts, two new",
@@ -131,7 +131,8 @@ fn saved(days: usize, rng: &mut ChaCha8Rng) -> Decision {
     let apart = DAY_SD * (normal(rng) - normal(rng));
     let cells = cells(|measure| {
         let new = (0..BLOCKS).map(|_| value(measure, apart + PAIR_SD * normal(rng))).collect();
-        let known = KnownNoise { days: DayVariance::of_levels(&calibrated), ..KnownNoise::default() };
+        let known =
+            KnownNoise { days: DayVariance::of_levels(&calibrated), ..KnownNoise::default() };
         Cell { known, ..Cell::gated(0, measure, vec![Some(1.0); BLOCKS], new) }
     });
     let error_term = ErrorTerm::PairedAcrossDays { day_sd: 0.0 };

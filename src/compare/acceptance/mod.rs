@@ -239,8 +239,24 @@ fn few_points_rows() -> Vec<Row> {
     let (slower, one) = (Everywhere(0.01), OneScenario);
     let drift = World { drift: 0.10, ..simulated(5) };
     vec![
-        row("+1 % ITL p50, drift 10 %, M = 9", "99.9 %", 0.95, drifting(0.002), 9, slower, GateFails),
-        row("+3 % all, drift 10 %, M = 8", "100 %", 0.95, drift.clone(), 8, Everywhere(0.03), GateFails),
+        row(
+            "+1 % ITL p50, drift 10 %, M = 9",
+            "99.9 %",
+            0.95,
+            drifting(0.002),
+            9,
+            slower,
+            GateFails,
+        ),
+        row(
+            "+3 % all, drift 10 %, M = 8",
+            "100 %",
+            0.95,
+            drift.clone(),
+            8,
+            Everywhere(0.03),
+            GateFails,
+        ),
         row("one of 5 +3 %, M = 12", "90.9 %", 0.88, simulated(5), 12, one(0.03), FirstFound),
         row("one of 5 +3 %, M = 13", "95.0 %", 0.92, simulated(5), 13, one(0.03), FirstFound),
         row("one of 5 +5 %, M = 8", "97.6 %", 0.95, simulated(5), 8, one(0.05), FirstFound),

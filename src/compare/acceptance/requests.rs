@@ -45,8 +45,10 @@ struct Found {
 /// what Holm's correction leaves the first of 80.
 fn tail_found(load: Load, reports: u32, seed: Seed) -> Found {
     const BLOCKS: u64 = 12;
-    let options =
-        Options { levels: Levels { cells: 0.05 / 80.0, suite: 0.0, deviation: 0.0 }, ..Options::for_points(1) };
+    let options = Options {
+        levels: Levels { cells: 0.05 / 80.0, suite: 0.0, deviation: 0.0 },
+        ..Options::for_points(1)
+    };
     let regressed = |base: &[Option<f64>], new: Vec<Option<f64>>| {
         let cell = Cell::gated(0, Measure::TTFT_P99, base.to_vec(), new);
         let cell = Cell { floor: 0.05, margin: 0.05, ..cell.alternating() };
