@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use inferometer::api::Dialect;
 use inferometer::api::completions::Completions;
-use inferometer::api::familiar::Familiar;
+use inferometer::api::template_cache::TemplateCache;
 use inferometer::clock::Clock;
 use inferometer::transport::sse::Decoder;
 use inferometer::transport::{BaseUrl, Client, ClientSettings};
@@ -28,7 +28,7 @@ fn main() {
         let mb_per_s = rate * stream.len() as f64 / 1e6;
         say(&format!("decoder, reads of {chunk_bytes} bytes: {mb_per_s:.0} MB/s"));
     }
-    let familiar = Familiar::new(Completions);
+    let familiar = TemplateCache::new(Completions);
     for (name, dialect) in [("dialect", &Completions as &dyn Dialect), ("familiar", &familiar)] {
         let rate = per_second(|| {
             for _ in 0..EVENTS {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::store::files;
-use crate::telemetry::bounded::output_within;
+use crate::telemetry::command::output_within;
 use crate::telemetry::nvidia;
 
 /// The fact that names this machine's GPUs; absent where it has none.

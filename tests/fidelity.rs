@@ -15,7 +15,7 @@ use inferometer::record::{GapHistogram, Part, RequestIdent, RequestRecord};
 use inferometer::rng::Seed;
 use inferometer::scenario::Load;
 use inferometer::selftest::{self, Fidelity, SelftestReport, SelftestSettings, Trust, label};
-use inferometer::sim::{Beats, Metronome, MetronomeConfig};
+use inferometer::sim::{MetronomeConfig, ReferenceServer, RequestTruth};
 use inferometer::transport::{Exchange, TokenEvent, TokenSource, TokenTimeline};
 
 const MS: u64 = 1_000_000;
@@ -52,9 +52,9 @@ fn record(seed: u64, part: Part, token_ms: &[u64]) -> RequestRecord {
 }
 
 /// The same by the server's own clock, which began elsewhere.
-fn beats(seed: u64, token_ms: &[u64]) -> Beats {
+fn beats(seed: u64, token_ms: &[u64]) -> RequestTruth {
     let token_ns = token_ms.iter().map(|ms| 7 + ms * MS).collect();
-    Beats { label: label(seed), received_ns: 7, token_ns }
+    RequestTruth { label: label(seed), received_ns: 7, token_ns }
 }
 
 fn gaps(ms: &[u64]) -> GapHistogram {
@@ -65,7 +65,7 @@ fn gaps(ms: &[u64]) -> GapHistogram {
     gaps
 }
 
-fn compare(records: &[RequestRecord], itl: &GapHistogram, log: &[Beats]) -> Fidelity {
+fn compare(records: &[RequestRecord], itl: &GapHistogram, log: &[RequestTruth]) -> Fidelity {
     Fidelity::of(records, itl, log, |record| label(record.seed))
 }
 
@@ -199,7 +199,8 @@ async fn a_client_that_cannot_keep_up_is_not_called_faithful() {
 async fn the_metronome_logs_what_it_wrote() {
     let clock = Clock::start();
     let (ttft, gap) = (Duration::from_millis(20), Duration::from_millis(5));
-    let server = Metronome::start(MetronomeConfig { ttft, gap, log_limit: 100, clock }).unwrap();
+    let server =
+        ReferenceServer::start(MetronomeConfig { ttft, gap, log_limit: 100, clock }).unwrap();
     let wire = selftest::wire_to(&server.url(), Arc::new(Completions)).unwrap();
     let job =
         selftest::round_job(Load::Concurrency(3), 6, 9, Duration::ZERO, Duration::from_millis(45));

@@ -13,9 +13,9 @@ use inferometer::record::{
 use inferometer::rng::Seed;
 use inferometer::scenario::Slo;
 use inferometer::summary::multiple::{self, Denominator};
-use inferometer::summary::steady::{self, Steadiness};
+use inferometer::summary::steadiness::{self, Steadiness};
 use inferometer::summary::{
-    RoundInput, Series, Summary, by_start, health, quantile::Distribution, samples, summarise,
+    RoundInput, Series, Summary, by_start, distribution::Distribution, health, samples, summarise,
 };
 use inferometer::transport::client::TokenSource;
 use inferometer::transport::{Exchange, FailureKind, TokenEvent, TokenTimeline};
@@ -281,14 +281,16 @@ fn a_growing_queue_is_not_steady() {
         records.reverse(); // the order of the file must not matter
         records
     };
-    assert_eq!(steady::steadiness(&of(|n| 100 + n % 3, 60)), Steadiness::Steady);
+    assert_eq!(steadiness::steadiness(&of(|n| 100 + n % 3, 60)), Steadiness::Steady);
     // Thirds of 20: medians 100 + 10 × 9.5 and 100 + 10 × 49.5.
     let growing = of(|n| 100 + 10 * n, 60);
-    assert!(near(steady::thirds_ratio(&growing), 595.0 / 195.0));
-    let finding = steady::finding(&growing, "p").unwrap();
+    assert!(near(steadiness::thirds_ratio(&growing), 595.0 / 195.0));
+    let finding = steadiness::finding(&growing, "p").unwrap();
     assert!(finding.text.contains("TTFT grew"), "{}", finding.text);
-    assert!(steady::finding(&of(|n| 700 - 10 * n, 60), "p").unwrap().text.contains("TTFT fell"));
-    assert_eq!(steady::steadiness(&of(|n| 100 + 10 * n, 29)), Steadiness::Unknown);
+    assert!(
+        steadiness::finding(&of(|n| 700 - 10 * n, 60), "p").unwrap().text.contains("TTFT fell")
+    );
+    assert_eq!(steadiness::steadiness(&of(|n| 100 + 10 * n, 29)), Steadiness::Unknown);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use inferometer::clock::Clock;
 use inferometer::selftest::{Deviation, figures};
 use inferometer::settings::SlotStart;
-use inferometer::sim::{Beats, Metronome};
+use inferometer::sim::{ReferenceServer, RequestTruth};
 
 use crate::Outcome;
 use crate::side::{Case, Cost, Errors, client_cpu_ns, runtime, serve};
@@ -36,9 +36,9 @@ pub(crate) fn cost(case: Case) -> Outcome<Cost> {
 pub(crate) fn fidelity(case: Case) -> Outcome<Errors> {
     let (server, clock) = serve(case, 100_000)?;
     let seen = run(case, &server, clock)?;
-    let log: HashMap<String, Beats> =
+    let log: HashMap<String, RequestTruth> =
         server.take_log().into_iter().map(|beats| (beats.label.clone(), beats)).collect();
-    let pairs: Vec<(Seen, &Beats)> = seen
+    let pairs: Vec<(Seen, &RequestTruth)> = seen
         .into_iter()
         .filter_map(|seen| log.get(&seen.label.to_string()).map(|beats| (seen, beats)))
         .collect();
@@ -56,7 +56,7 @@ pub(crate) fn fidelity(case: Case) -> Outcome<Errors> {
     })
 }
 
-fn run(case: Case, server: &Metronome, clock: Clock) -> Outcome<Vec<Seen>> {
+fn run(case: Case, server: &ReferenceServer, clock: Clock) -> Outcome<Vec<Seen>> {
     let address = server.url().trim_start_matches("http://").to_owned();
     let left = Arc::new(AtomicU32::new(case.requests));
     let mut seen = Vec::new();

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use inferometer::api::completions::Completions;
-use inferometer::api::familiar::Familiar;
+use inferometer::api::template_cache::TemplateCache;
 use inferometer::clock::Clock;
 use inferometer::drive::{self, Interrupt, RoundOutcome};
 use inferometer::scenario::Load;
 use inferometer::selftest::{self, Fidelity, Figures};
 use inferometer::settings::SlotStart;
-use inferometer::sim::{Metronome, MetronomeConfig};
+use inferometer::sim::{MetronomeConfig, ReferenceServer};
 use inferometer::telemetry::host::cpu_ns;
 
 use crate::Outcome;
@@ -66,17 +66,17 @@ pub(crate) struct Memory {
 }
 
 /// Starts the server on its core, and leaves the caller on the client's.
-pub(crate) fn serve(case: Case, log_limit: usize) -> Outcome<(Metronome, Clock)> {
+pub(crate) fn serve(case: Case, log_limit: usize) -> Outcome<(ReferenceServer, Clock)> {
     let clock = Clock::start();
     machine::pin(Role::Server);
     let (ttft, gap) = (case.ttft, case.gap);
-    let server = Metronome::start(MetronomeConfig { ttft, gap, log_limit, clock });
+    let server = ReferenceServer::start(MetronomeConfig { ttft, gap, log_limit, clock });
     machine::pin(Role::Client);
     Ok((server?, clock))
 }
 
 /// CPU time of the process without the server's, ns.
-pub(crate) fn client_cpu_ns(server: &Metronome) -> u64 {
+pub(crate) fn client_cpu_ns(server: &ReferenceServer) -> u64 {
     cpu_ns().unwrap_or(0).saturating_sub(server.cpu_ns())
 }
 
@@ -84,8 +84,8 @@ pub(crate) fn runtime() -> Outcome<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
-fn round(case: Case, server: &Metronome, clock: Clock) -> Outcome<RoundOutcome> {
-    let wire = selftest::wire_to(&server.url(), Arc::new(Familiar::new(Completions)))?;
+fn round(case: Case, server: &ReferenceServer, clock: Clock) -> Outcome<RoundOutcome> {
+    let wire = selftest::wire_to(&server.url(), Arc::new(TemplateCache::new(Completions)))?;
     let load = Load::Concurrency(case.streams);
     let mut job =
         selftest::round_job(load, case.tokens, case.requests, Duration::ZERO, case.e2el());

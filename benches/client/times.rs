@@ -1,6 +1,6 @@
 //! The latencies of one answer by its token times, ms: the same reading of a client's and the server's.
 
-use inferometer::sim::Beats;
+use inferometer::sim::RequestTruth;
 use inferometer::units::ns_to_ms;
 
 /// From `from_ns`, when it was sent or received, to the first token.
@@ -20,7 +20,7 @@ pub(crate) fn itl(_: u64, token_ns: &[u64]) -> Vec<f64> {
 
 /// One of the three, over the server's log.
 pub(crate) fn truth<'a>(
-    log: impl IntoIterator<Item = &'a Beats>,
+    log: impl IntoIterator<Item = &'a RequestTruth>,
     of: fn(u64, &[u64]) -> Vec<f64>,
 ) -> Vec<f64> {
     log.into_iter().flat_map(|beats| of(beats.received_ns, &beats.token_ns)).collect()

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use inferometer::api::Dialect;
 use inferometer::api::chat::Chat;
 use inferometer::api::completions::Completions;
-use inferometer::api::familiar::Familiar;
+use inferometer::api::template_cache::TemplateCache;
 use inferometer::transport::sse::Decoder;
 use libfuzzer_sys::fuzz_target;
 
@@ -53,7 +53,7 @@ fuzz_target!(|input: &[u8]| {
         size => decode(body.chunks(usize::from(*size))),
     };
     assert_eq!((&whole, oversized), (&split, split_oversized));
-    let (chat, completions) = (Familiar::new(Chat), Familiar::new(Completions));
+    let (chat, completions) = (TemplateCache::new(Chat), TemplateCache::new(Completions));
     for data in &whole {
         assert_eq!(chat.event(data), Chat.event(data));
         assert_eq!(completions.event(data), Completions.event(data));

@@ -4,10 +4,10 @@ mod body;
 pub mod chat;
 pub mod completions;
 mod event;
-pub mod familiar;
 mod lenient;
 mod repair;
-pub mod tokens;
+pub mod template_cache;
+pub mod tokenize;
 
 pub use body::tokens_asked;
 pub(crate) use event::cut;

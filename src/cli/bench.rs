@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser};
 
 use super::args::RunArgs;
-use super::{run, words};
+use super::{argv, run};
 use crate::compare::gate;
 use crate::error::Result;
 use crate::harness::{Action, Entry, Harness, Selection};
@@ -69,7 +69,7 @@ impl Harness {
     #[must_use]
     #[allow(clippy::disallowed_methods)] // a bench file has no place to report a wrong flag
     pub fn from_env() -> Self {
-        let parsed = match BenchCli::try_parse_from(words::tidied(std::env::args_os())) {
+        let parsed = match BenchCli::try_parse_from(argv::tidied(std::env::args_os())) {
             Ok(cli) => cli.harness(),
             Err(error) => {
                 let _ = error.print();
@@ -120,7 +120,7 @@ mod tests {
 
     fn parsed(line: &str) -> Harness {
         let words = format!("bench {line}");
-        let words = words::tidied(words.split_whitespace().map(OsString::from));
+        let words = argv::tidied(words.split_whitespace().map(OsString::from));
         BenchCli::try_parse_from(words).unwrap().harness().unwrap()
     }
 

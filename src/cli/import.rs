@@ -157,7 +157,7 @@ fn keep(store: &Store, imported: &Imported) -> Result<StoredRun> {
 }
 
 /// Where the file says when requests were sent, it says whether they marched in waves; TTFT is then
-/// that of the wave. Told once a load point, of its worst round.
+/// that of the wave. ConclusionInput once a load point, of its worst round.
 fn find_waves(imported: &mut Imported) {
     let mut worst: BTreeMap<String, (Health, usize)> = BTreeMap::new();
     for (place, whole) in imported.rounds.iter_mut().enumerate() {

@@ -2,15 +2,15 @@
 
 mod apply;
 mod args;
+mod argv;
 mod bench;
 mod calibrate;
 mod compare;
 mod import;
-mod keep;
+mod manage;
 mod run;
 mod selftest;
 mod simulate;
-mod words;
 
 use std::process::ExitCode;
 
@@ -79,9 +79,9 @@ enum Command {
     /// Rebuild the report from disk
     Report(compare::ReportCommand),
     /// List, show, remove and prune stored runs
-    Runs(keep::RunsCommand),
+    Runs(manage::RunsCommand),
     /// List, show, copy, remove, export, import, accept baselines
-    Baselines(keep::BaselinesCommand),
+    Baselines(manage::BaselinesCommand),
     /// Read result files of other benchmark clients as a stored run
     Import(import::ImportCommand),
     /// Measure the server against itself: what a gate can find
@@ -95,7 +95,7 @@ enum Command {
 /// The binary: parses the command line, runs it, and says how it went.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(words::tidied(std::env::args_os())) {
+    let cli = match Cli::try_parse_from(argv::tidied(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };

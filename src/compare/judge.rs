@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use super::assumed_spread::assumed_sd;
 use super::calibration::{Calibration, Noise};
 use super::cell::{Cell as CellInput, HISTOGRAM_RESOLUTION, KnownNoise, Role};
-use super::contender::{Contender, ContenderPoint, incomparable, incomparable_point};
+use super::cells::{self, Pair};
 use super::decide::decide;
+use super::design::{DaySpread, VerdictBasis};
 use super::failures::{self, FailureCounts, FailureOptions, FailureResult, Survivors};
-use super::mode::{DaySpread, Standing};
 use super::options::{ErrorTerm, Levels, Options};
-use super::shown::{self, Pair};
+use super::side::{ComparedPoint, ComparedSide, incomparable, incomparable_point};
 use super::validity::{self, Reach};
 use super::values::{self, Values};
 use super::{Cell, Comparison, GateResult, Note, SuiteResult, Verdict};
@@ -27,7 +27,7 @@ use crate::units;
 #[derive(Debug, Clone)]
 pub struct Judging<'a> {
     /// Mode and error term.
-    pub standing: &'a Standing,
+    pub standing: &'a VerdictBasis,
     /// Levels, floors, gates.
     pub settings: &'a JudgeSettings,
     /// How many looks share the level.
@@ -40,8 +40,8 @@ pub struct Judging<'a> {
 
 /// Compares two sides. Deterministic: no resampling enters it.
 #[must_use]
-pub fn judge(base: &Contender, new: &Contender, judging: &Judging<'_>) -> Comparison {
-    let mut cells = shown::one_sided(base, new);
+pub fn judge(base: &ComparedSide, new: &ComparedSide, judging: &Judging<'_>) -> Comparison {
+    let mut cells = cells::one_sided(base, new);
     let matched: Vec<Pair<'_>> = new
         .points
         .iter()
@@ -61,7 +61,7 @@ pub fn judge(base: &Contender, new: &Contender, judging: &Judging<'_>) -> Compar
     cells.extend(decided.cells);
     if judging.standing.advice.is_none() && whole.is_none() {
         cells.extend(
-            failures.iter().map(|result| shown::failures(result, matched[result.scenario])),
+            failures.iter().map(|result| cells::failures(result, matched[result.scenario])),
         );
     }
     let mut comparison = Comparison {
@@ -105,8 +105,13 @@ fn blocks(drafts: &[Draft], error_term: ErrorTerm) -> u32 {
 }
 
 /// What was left out or only observed, each once.
-fn notes(base: &Contender, new: &Contender, drafts: &[Draft], judging: &Judging<'_>) -> Vec<Note> {
-    let loads = |side: &Contender| -> Vec<ContenderPoint> {
+fn notes(
+    base: &ComparedSide,
+    new: &ComparedSide,
+    drafts: &[Draft],
+    judging: &Judging<'_>,
+) -> Vec<Note> {
+    let loads = |side: &ComparedSide| -> Vec<ComparedPoint> {
         side.points.iter().filter(|point| point.phase == Phase::Load).cloned().collect()
     };
     let (base_points, new_points) = (loads(base), loads(new));
@@ -286,10 +291,10 @@ fn decide_drafts(
         .map(|draft| {
             let result = if draft.barrier.is_none() { results.next() } else { None };
             let pair = matched[draft.point];
-            shown::cell(&draft.input, draft.barrier.as_ref(), result, pair, &options)
+            cells::cell(&draft.input, draft.barrier.as_ref(), result, pair, &options)
         })
         .collect();
-    Decided { cells, suite: decision.suite.iter().map(shown::suite).collect() }
+    Decided { cells, suite: decision.suite.iter().map(cells::suite).collect() }
 }
 
 /// The errors of a report of these cells, and where they come from.
@@ -305,7 +310,7 @@ fn options(inputs: &[CellInput], judging: &Judging<'_>) -> Options {
 }
 
 fn judge_failures(matched: &[Pair<'_>], judging: &Judging<'_>) -> Vec<FailureResult> {
-    let counts = |point: &ContenderPoint| -> Vec<Count> {
+    let counts = |point: &ComparedPoint| -> Vec<Count> {
         let count = |s: &MeasuredStart| Count {
             hits: s.summary.failed,
             trials: s.summary.completed + s.summary.failed,

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::calibration::nights;
-use super::contender::{ContenderPoint, first_seen, identity};
 use super::judge::Judging;
 use super::options::ErrorTerm;
+use super::side::{ComparedPoint, first_seen, identity};
 use super::validity::{self, Fault, INVALID_SHARE, Reach};
 use super::{Mode, Note, Verdict};
 use crate::metric::Measure;
@@ -46,8 +46,8 @@ struct Valued<'a> {
 
 /// The values of both sides, without those of starts that are not valid.
 pub(super) fn values(
-    base: &ContenderPoint,
-    new: &ContenderPoint,
+    base: &ComparedPoint,
+    new: &ComparedPoint,
     measure: Measure,
     judging: &Judging<'_>,
 ) -> Values {
@@ -66,7 +66,7 @@ pub(super) fn values(
 }
 
 fn valued<'a>(
-    point: &'a ContenderPoint,
+    point: &'a ComparedPoint,
     measure: Measure,
     judging: &Judging<'_>,
 ) -> Vec<Valued<'a>> {
@@ -90,9 +90,9 @@ fn valued<'a>(
 }
 
 /// Whether the base of a block was started before the new side.
-fn runs_first(base: &ContenderPoint, new: &ContenderPoint, place: &Place) -> bool {
+fn runs_first(base: &ComparedPoint, new: &ComparedPoint, place: &Place) -> bool {
     let Place::Block(block) = place else { return true };
-    let ordinal = |point: &ContenderPoint| {
+    let ordinal = |point: &ComparedPoint| {
         point.starts.iter().find(|start| start.block == *block).map(|start| start.start)
     };
     match (ordinal(base), ordinal(new)) {
@@ -165,7 +165,7 @@ fn align(
 
 fn reason_against(
     start: &MeasuredStart,
-    point: &ContenderPoint,
+    point: &ComparedPoint,
     measure: Measure,
     judging: &Judging<'_>,
 ) -> Option<String> {
@@ -184,7 +184,7 @@ fn reason_against(
 
 /// Which starts of a load point give no figures, or not all of them, and why the first of them: a
 /// note for each reach, the widest first.
-pub(super) fn left_out(label: &str, point: &ContenderPoint, judging: &Judging<'_>) -> Vec<Note> {
+pub(super) fn left_out(label: &str, point: &ComparedPoint, judging: &Judging<'_>) -> Vec<Note> {
     let saturated = |start: &MeasuredStart| start.status == RoundStatus::Saturated;
     let starts = point.starts.iter().filter(|start| !saturated(start));
     let faults: Vec<(u32, Fault)> = starts

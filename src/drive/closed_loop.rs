@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-use super::feed::{Feed, Ready};
+use super::prefetch::{Prefetch, PreparedRequest};
 use crate::clock::Clock;
 use crate::error::Result;
 
 /// Slots that begin over time and refill at once.
 #[derive(Debug)]
 pub(super) struct ClosedGate {
-    ramp: Option<Feed>,
-    main: Feed,
+    ramp: Option<Prefetch>,
+    main: Prefetch,
     slots: u32,
     begun: u32,
     begin_ns: u64,
@@ -24,8 +24,8 @@ pub(super) struct ClosedGate {
 #[derive(Debug)]
 pub(super) struct Feeds {
     /// Until the window opens; none: from the main list at once.
-    pub(super) ramp: Option<Feed>,
-    pub(super) main: Feed,
+    pub(super) ramp: Option<Prefetch>,
+    pub(super) main: Prefetch,
 }
 
 impl ClosedGate {
@@ -59,7 +59,7 @@ impl ClosedGate {
     }
 
     /// The next request, once a slot is free or begins. Safe to drop.
-    pub(super) async fn next(&mut self, clock: Clock) -> Result<Ready> {
+    pub(super) async fn next(&mut self, clock: Clock) -> Result<PreparedRequest> {
         if self.free.is_empty() {
             if self.begun == self.slots {
                 return std::future::pending().await;
@@ -74,7 +74,7 @@ impl ClosedGate {
     }
 
     /// The next request, where a slot is free now and a request is ready.
-    pub(super) fn try_next(&mut self) -> Option<Result<Ready>> {
+    pub(super) fn try_next(&mut self) -> Option<Result<PreparedRequest>> {
         if self.free.is_empty() { None } else { self.feed().try_next() }
     }
 
@@ -91,7 +91,7 @@ impl ClosedGate {
         self.begin_ns.saturating_add(self.step_ns.saturating_mul(u64::from(self.begun)))
     }
 
-    fn feed(&mut self) -> &mut Feed {
+    fn feed(&mut self) -> &mut Prefetch {
         self.ramp.as_mut().unwrap_or(&mut self.main)
     }
 }

@@ -1,21 +1,21 @@
 //! The gate: when the next request may be sent. Closed and open loop differ in nothing else.
 
 use super::closed_loop::ClosedGate;
-use super::feed::Ready;
 use super::open_loop::{Cap, OpenGate};
+use super::prefetch::PreparedRequest;
 use crate::clock::Clock;
 use crate::error::Result;
 
 /// What lets requests through to the one loop that sends them.
 #[derive(Debug)]
-pub(super) enum Gate {
+pub(super) enum Admission {
     Closed(ClosedGate),
     Open(OpenGate),
 }
 
-impl Gate {
+impl Admission {
     /// The next request, once it may be sent while `in_flight` are. Safe to drop.
-    pub(super) async fn next(&mut self, clock: Clock, in_flight: u32) -> Result<Ready> {
+    pub(super) async fn next(&mut self, clock: Clock, in_flight: u32) -> Result<PreparedRequest> {
         match self {
             Self::Closed(gate) => gate.next(clock).await,
             Self::Open(gate) => gate.next(in_flight).await,
@@ -23,7 +23,7 @@ impl Gate {
     }
 
     /// The next request, where one may be sent at this moment.
-    pub(super) fn try_next(&mut self, in_flight: u32) -> Option<Result<Ready>> {
+    pub(super) fn try_next(&mut self, in_flight: u32) -> Option<Result<PreparedRequest>> {
         match self {
             Self::Closed(gate) => gate.try_next(),
             Self::Open(gate) => gate.try_next(in_flight),
@@ -31,7 +31,7 @@ impl Gate {
     }
 
     /// Takes the place of a request that is sent now: when it could have been sent at the earliest.
-    pub(super) fn take(&mut self, ready: &Ready) -> u64 {
+    pub(super) fn take(&mut self, ready: &PreparedRequest) -> u64 {
         match self {
             Self::Closed(gate) => gate.take(),
             Self::Open(gate) => gate.eligible_ns(ready.due_ns),

@@ -1,17 +1,17 @@
 //! Driving load: one loop sends the requests of a round and keeps what came of them.
 
-mod aim;
 mod closed_loop;
-mod engine;
-mod feed;
 mod gate;
+mod goal;
 mod health;
 pub mod interrupt;
 mod open_loop;
 mod pacer;
-mod roll;
+mod prefetch;
+mod recorder;
 mod round;
-mod tally;
+mod send_loop;
+mod stop_rule;
 mod warm_up;
 
 use std::fmt;
@@ -21,7 +21,7 @@ pub use interrupt::{Interrupt, Urgency, raise_on_signals};
 pub use round::run_round;
 pub use warm_up::warm_up;
 
-use self::feed::Ready;
+use self::prefetch::PreparedRequest;
 use crate::api::{Dialect, Offers, tokens_asked};
 use crate::clock::Clock;
 use crate::plan::{Phase, RoundPlan, Side};
@@ -31,7 +31,7 @@ use crate::scenario::PromptSource;
 use crate::settings::SlotStart;
 use crate::transport::{Client, Exchange};
 use crate::units::ns_to_s;
-use engine::Counts;
+use send_loop::Counts;
 
 /// All that is needed to turn a planned request into an exchange.
 pub struct Wire {
@@ -63,10 +63,10 @@ impl Wire {
     async fn exchange(
         &self,
         clock: Clock,
-        ready: Ready,
+        ready: PreparedRequest,
         stop: impl Future<Output = ()>,
     ) -> Exchange {
-        let Ready { planned, body, due_ns, .. } = ready;
+        let PreparedRequest { planned, body, due_ns, .. } = ready;
         let max_tokens = tokens_asked(planned.output_tokens, &self.extra_body);
         self.client.exchange_within(clock, &*self.dialect, body, due_ns, max_tokens, stop).await
     }

@@ -1,7 +1,7 @@
 //! The open loop's gate: arrivals by absolute deadlines that never wait for answers, under a cap.
 
-use super::feed::Ready;
 use super::pacer::Pacer;
+use super::prefetch::PreparedRequest;
 use crate::error::Result;
 
 /// What bounds the requests in flight.
@@ -48,7 +48,7 @@ impl OpenGate {
     }
 
     /// The next request that is due, once there is room. Safe to drop.
-    pub(super) async fn next(&mut self, in_flight: u32) -> Result<Ready> {
+    pub(super) async fn next(&mut self, in_flight: u32) -> Result<PreparedRequest> {
         if in_flight >= self.cap.requests() {
             return std::future::pending().await;
         }
@@ -56,7 +56,7 @@ impl OpenGate {
     }
 
     /// The next request, where one is due already and there is room.
-    pub(super) fn try_next(&mut self, in_flight: u32) -> Option<Result<Ready>> {
+    pub(super) fn try_next(&mut self, in_flight: u32) -> Option<Result<PreparedRequest>> {
         if in_flight >= self.cap.requests() { None } else { self.pacer.try_next() }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::feed::{Feed, Ready, thread};
+use super::prefetch::{Prefetch, PreparedRequest, thread};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -22,7 +22,7 @@ const LONGEST_SLEEP_NS: u64 = 1_000_000_000;
 /// Requests as they fall due. Dropping it ends the thread.
 #[derive(Debug)]
 pub(super) struct Pacer {
-    due: mpsc::Receiver<Result<Ready>>,
+    due: mpsc::Receiver<Result<PreparedRequest>>,
     stopped: Arc<AtomicBool>,
     thread: Thread,
 }
@@ -30,7 +30,7 @@ pub(super) struct Pacer {
 /// Requests of one list, and the moment their due times count from.
 #[derive(Debug)]
 pub(super) struct Stretch {
-    pub(super) feed: Feed,
+    pub(super) feed: Prefetch,
     /// On the run's clock.
     pub(super) from_ns: u64,
     /// Requests due at this moment or later are left out; `u64::MAX`: none.
@@ -58,14 +58,14 @@ impl Pacer {
     }
 
     /// The next request that has fallen due. Safe to drop.
-    pub(super) async fn next(&mut self) -> Result<Ready> {
+    pub(super) async fn next(&mut self) -> Result<PreparedRequest> {
         self.due.recv().await.unwrap_or_else(|| {
             Err(Error::new(ErrorKind::Client, "the thread that paces requests ended early"))
         })
     }
 
     /// The next request, where it has fallen due already.
-    pub(super) fn try_next(&mut self) -> Option<Result<Ready>> {
+    pub(super) fn try_next(&mut self) -> Option<Result<PreparedRequest>> {
         self.due.try_recv().ok()
     }
 }
@@ -81,7 +81,7 @@ impl Drop for Pacer {
 fn pace(
     clock: Clock,
     mut stretch: Stretch,
-    sender: &mpsc::Sender<Result<Ready>>,
+    sender: &mpsc::Sender<Result<PreparedRequest>>,
     stop: &AtomicBool,
 ) -> bool {
     loop {

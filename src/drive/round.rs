@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::aim::{Aim, Measure};
 use super::closed_loop::{ClosedGate, Feeds};
-use super::engine::{Counts, Ending, Engine, Landed, Setup};
-use super::feed::{Branch, Feed};
-use super::gate::Gate;
+use super::gate::Admission;
+use super::goal::{Goal, Measure};
 use super::health::{Circumstances, health, is_saturated};
 use super::interrupt::{Interrupt, Urgency};
 use super::open_loop::{Cap, OpenGate};
 use super::pacer::{Pacer, Stretch};
-use super::roll::{Roll, measured_arrivals};
-use super::tally::{Keep, Tally};
+use super::prefetch::{Branch, Prefetch};
+use super::recorder::{Keep, RoundRecorder};
+use super::send_loop::{Counts, Ending, LoopResult, SendLoop, Setup};
+use super::stop_rule::{StopTracker, measured_arrivals};
 use super::{Lap, Progress, RoundJob, RoundOutcome, Wire, guard_for};
 use crate::clock::Clock;
 use crate::error::Result;
@@ -57,7 +57,7 @@ pub async fn run_round(
 ) -> Result<RoundOutcome> {
     connect_ahead(wire, job, interrupt).await;
     // Room is made before the clock of the load starts.
-    let tally = Tally::new(Keep::Records, job.plan.stop.requests);
+    let tally = RoundRecorder::new(Keep::Records, job.plan.stop.requests);
     let lag = LagSampler::new(clock);
     let begin_ns = clock.now_ns();
     let (gate, measure) = match job.plan.point.load {
@@ -68,7 +68,7 @@ pub async fn run_round(
         wire,
         clock,
         gate,
-        aim: Aim::Measure(measure),
+        aim: Goal::Measure(measure),
         tally,
         lag: Some(lag),
         ident: RequestIdent {
@@ -91,7 +91,7 @@ pub async fn run_round(
     };
     let mut show_counts = |counts: Counts| show(lap.progress(counts));
     // Boxed: its state is large, and callers hold it in theirs.
-    let landed = Box::pin(Engine::new(setup).run(interrupt, &mut show_counts)).await?;
+    let landed = Box::pin(SendLoop::new(setup).run(interrupt, &mut show_counts)).await?;
     Ok(outcome(job, landed))
 }
 
@@ -115,19 +115,24 @@ async fn connect_ahead(wire: &Arc<Wire>, job: &RoundJob, interrupt: &Interrupt) 
     }
 }
 
-fn closed(wire: &Arc<Wire>, job: &RoundJob, slots: u32, begin_ns: u64) -> Result<(Gate, Measure)> {
+fn closed(
+    wire: &Arc<Wire>,
+    job: &RoundJob,
+    slots: u32,
+    begin_ns: u64,
+) -> Result<(Admission, Measure)> {
     let ramp_ns = s_to_ns(job.expected_e2el_s.unwrap_or(CLOSED_RAMP_S).min(RAMP_MOST_S));
     let spread_ns = match job.slot_start {
         SlotStart::Spread => ramp_ns,
         SlotStart::Together => 0,
     };
     let feeds = Feeds {
-        ramp: Some(Feed::start(wire, &job.plan, Branch::Ramp, slots)?),
-        main: Feed::start(wire, &job.plan, Branch::Main, slots)?,
+        ramp: Some(Prefetch::start(wire, &job.plan, Branch::Ramp, slots)?),
+        main: Prefetch::start(wire, &job.plan, Branch::Main, slots)?,
     };
-    let gate = Gate::Closed(ClosedGate::new(feeds, slots, begin_ns, spread_ns));
+    let gate = Admission::Closed(ClosedGate::new(feeds, slots, begin_ns, spread_ns));
     let opens_ns = begin_ns.saturating_add(ramp_ns);
-    Ok((gate, Measure::new(Window::pending(), Roll::new(job.plan.stop), opens_ns)))
+    Ok((gate, Measure::new(Window::pending(), StopTracker::new(job.plan.stop), opens_ns)))
 }
 
 fn open(
@@ -136,13 +141,13 @@ fn open(
     job: &RoundJob,
     rate: RequestRate,
     begin_ns: u64,
-) -> Result<(Gate, Measure)> {
+) -> Result<(Admission, Measure)> {
     /// What a burst may need at once; the pacer holds more.
     const AT_ONCE: u32 = 64;
     let ramp_s = job.expected_e2el_s.unwrap_or(0.0).clamp(OPEN_RAMP_LEAST_S, RAMP_MOST_S);
     let opens_ns = begin_ns.saturating_add(s_to_ns(ramp_s));
     let stretch = |branch, from_ns, until_ns| -> Result<Stretch> {
-        let feed = Feed::start(wire, &job.plan, branch, AT_ONCE)?;
+        let feed = Prefetch::start(wire, &job.plan, branch, AT_ONCE)?;
         Ok::<Stretch, crate::error::Error>(Stretch { feed, from_ns, until_ns })
     };
     let stretches = vec![
@@ -150,10 +155,10 @@ fn open(
         stretch(Branch::Main, opens_ns, u64::MAX)?,
     ];
     let cap = cap(job, rate);
-    let gate = Gate::Open(OpenGate::new(Pacer::start(clock, stretches)?, cap));
+    let gate = Admission::Open(OpenGate::new(Pacer::start(clock, stretches)?, cap));
     let measured = measured_arrivals(job.plan.stop, due_times(job));
     let window = Window { open_ns: opens_ns, close_ns: u64::MAX };
-    Ok((gate, Measure::new(window, Roll::of(measured), opens_ns)))
+    Ok((gate, Measure::new(window, StopTracker::of(measured), opens_ns)))
 }
 
 fn cap(job: &RoundJob, rate: RequestRate) -> Cap {
@@ -169,7 +174,7 @@ fn due_times(job: &RoundJob) -> impl Iterator<Item = u64> {
     Schedule::new(&job.plan).map(|planned| planned.due_ns.unwrap_or(0))
 }
 
-fn outcome(job: &RoundJob, landed: Landed) -> RoundOutcome {
+fn outcome(job: &RoundJob, landed: LoopResult) -> RoundOutcome {
     let window = landed.aim.window();
     let tally = landed.tally;
     let records = tally.records;

@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::aim::{Aim, Turn};
 use super::closed_loop::{ClosedGate, Feeds};
-use super::engine::{Counts, Engine, Setup};
-use super::feed::{Branch, Feed};
-use super::gate::Gate;
+use super::gate::Admission;
+use super::goal::{Control, Goal};
 use super::interrupt::Interrupt;
 use super::open_loop::{Cap, OpenGate};
 use super::pacer::{Pacer, Stretch};
-use super::tally::{Keep, Tally};
+use super::prefetch::{Branch, Prefetch};
+use super::recorder::{Keep, RoundRecorder};
+use super::send_loop::{Counts, SendLoop, Setup};
 use super::{ErrorLimit, Lap, Progress, Wire, guard_for};
 use crate::clock::{Clock, duration_ns};
 use crate::error::Result;
@@ -54,8 +54,8 @@ pub async fn warm_up(
         wire,
         clock,
         gate: gate(wire, clock, plan, begin_ns)?,
-        aim: Aim::Settle(settle),
-        tally: Tally::new(Keep::Nothing, 0),
+        aim: Goal::Settle(settle),
+        tally: RoundRecorder::new(Keep::Nothing, 0),
         lag: None,
         ident: RequestIdent {
             side: Side::New,
@@ -71,8 +71,8 @@ pub async fn warm_up(
     let lap =
         Lap { phase: Phase::WarmUp, point: plan.point.id().into(), clock, begin_ns, planned: None };
     let mut show_counts = |counts: Counts| show(lap.progress(counts));
-    let landed = Box::pin(Engine::new(setup).run(interrupt, &mut show_counts)).await?;
-    let Aim::Settle(settle) = landed.aim else { return Ok(WarmUp::unknown()) };
+    let landed = Box::pin(SendLoop::new(setup).run(interrupt, &mut show_counts)).await?;
+    let Goal::Settle(settle) = landed.aim else { return Ok(WarmUp::unknown()) };
     Ok(WarmUp {
         requests: u32::try_from(landed.tally.completed).unwrap_or(u32::MAX),
         seconds: ns_to_s(clock.now_ns().saturating_sub(begin_ns)),
@@ -87,21 +87,21 @@ impl WarmUp {
     }
 }
 
-fn gate(wire: &Arc<Wire>, clock: Clock, plan: &RoundPlan, begin_ns: u64) -> Result<Gate> {
+fn gate(wire: &Arc<Wire>, clock: Clock, plan: &RoundPlan, begin_ns: u64) -> Result<Admission> {
     Ok(match plan.point.load {
         Load::Concurrency(slots) => {
-            let main = Feed::start(wire, plan, Branch::WarmUp, slots)?;
+            let main = Prefetch::start(wire, plan, Branch::WarmUp, slots)?;
             // All at once: nothing is measured, and a full batch compiles the server's kernels.
-            Gate::Closed(ClosedGate::new(Feeds { ramp: None, main }, slots, begin_ns, 0))
+            Admission::Closed(ClosedGate::new(Feeds { ramp: None, main }, slots, begin_ns, 0))
         }
         Load::RequestRate(rate) => {
-            let feed = Feed::start(wire, plan, Branch::WarmUp, WINDOW_LEAST)?;
+            let feed = Prefetch::start(wire, plan, Branch::WarmUp, WINDOW_LEAST)?;
             let stretch = Stretch { feed, from_ns: begin_ns, until_ns: u64::MAX };
             let cap = match rate.max_concurrency {
                 Some(cap) => Cap::Asked(cap),
                 None => Cap::Guard(guard_for(rate.per_s, None)),
             };
-            Gate::Open(OpenGate::new(Pacer::start(clock, vec![stretch])?, cap))
+            Admission::Open(OpenGate::new(Pacer::start(clock, vec![stretch])?, cap))
         }
     })
 }
@@ -153,8 +153,8 @@ impl Settle {
         self.until_ns
     }
 
-    pub(super) fn tick(&self, now_ns: u64) -> Turn {
-        if self.stable || now_ns >= self.until_ns { Turn::Over } else { Turn::Go }
+    pub(super) fn tick(&self, now_ns: u64) -> Control {
+        if self.stable || now_ns >= self.until_ns { Control::Over } else { Control::Go }
     }
 
     pub(super) fn look(&mut self, record: &RequestRecord) {
@@ -232,11 +232,11 @@ mod tests {
         push(&mut settle, 200.0, 4);
         push(&mut settle, 104.0, 4);
         push(&mut settle, 100.0, 4);
-        assert_eq!(settle.tick(0), Turn::Go);
+        assert_eq!(settle.tick(0), Control::Go);
         push(&mut settle, 105.0, 3);
-        assert_eq!(settle.tick(0), Turn::Go);
+        assert_eq!(settle.tick(0), Control::Go);
         push(&mut settle, 105.0, 1);
-        assert_eq!(settle.tick(0), Turn::Over);
+        assert_eq!(settle.tick(0), Control::Over);
         assert_eq!(settle.e2el_s(), Some(2.0));
     }
 
@@ -244,8 +244,8 @@ mod tests {
     fn the_limit_ends_it_unsettled() {
         let mut settle = Settle::new(16, 1_000);
         push(&mut settle, 100.0, 5);
-        assert_eq!(settle.tick(999), Turn::Go);
-        assert_eq!(settle.tick(1_000), Turn::Over);
+        assert_eq!(settle.tick(999), Control::Go);
+        assert_eq!(settle.tick(1_000), Control::Over);
         assert!(!settle.stable);
         assert_eq!(settle.e2el_s(), Some(2.0));
     }

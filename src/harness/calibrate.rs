@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::faction::Faction;
+use super::faction::RunSet;
 use super::measure::{self, Unit};
-use super::{Conclusion, Harness, conclude, side};
+use super::{Conclusion, Harness, conclude, server_handle};
 use crate::clock::Clock;
 use crate::compare::Comparison;
 use crate::compare::calibration::{
@@ -95,8 +95,8 @@ fn against_itself(given: &Settings) -> Result<Settings> {
 
 /// Adds a calibration to what is known of the server.
 fn keep(store: &Store, run: &StoredRun, time: CalibratedTime) -> Result<Calibration> {
-    let factions = Faction::sides_of(run);
-    let key = factions.last().and_then(Faction::calibration_key);
+    let factions = RunSet::sides_of(run);
+    let key = factions.last().and_then(RunSet::calibration_key);
     let key = key.ok_or_else(|| Error::server("the server's model is not known"))?;
     let mut known: Calibration = store.load_calibration(&key)?.unwrap_or_default();
     if let Some(side) = run.sides.get(&Side::New) {
@@ -240,7 +240,7 @@ impl Harness {
             return Ok(Vec::new());
         }
         let store = Store::open(&settings.output_dir)?;
-        let label = side::label(&settings.target);
+        let label = server_handle::label(&settings.target);
         let points = harness.points()?;
         let known: Vec<Calibration> = store.load_calibrations()?;
         let mut lines = Vec::new();

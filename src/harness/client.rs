@@ -111,7 +111,7 @@ pub(super) fn ran_out(finding: &Finding) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::proof::{Burden, Proof};
+    use crate::harness::proof::{ClientLoad, ProvenCapacity};
     use crate::plan::{Phase, RoundPlan, StopRule};
     use crate::record::stored::{Health, RoundStatus};
     use crate::rng::Seed;
@@ -150,12 +150,12 @@ mod tests {
             waiting: Some((0.0, None)),
             gpu_percent: None,
             told: BTreeMap::new(),
-            burden: Burden::default(),
+            burden: ClientLoad::default(),
         }
     }
 
     fn told(notes: &PointNotes) -> (Vec<(String, Severity, String)>, String) {
-        let proof = Proof::Missing(String::new());
+        let proof = ProvenCapacity::Missing(String::new());
         let (limit, rest): (Vec<Finding>, Vec<Finding>) =
             notes.findings(None, &proof).into_iter().partition(|f| f.code == FindingCode::Limit);
         let rest = rest.into_iter().map(|f| (f.code.into(), f.severity, f.text)).collect();

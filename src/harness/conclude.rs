@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::client;
-use super::faction::{Faction, Grounds, contender_point};
+use super::faction::{ComparisonContext, RunSet, contender_point};
 use super::measure::{self, PointData};
 use crate::clock::Clock;
-use crate::compare::contender::{Contender, ContenderPoint};
+use crate::compare::design::{self, Pairing};
 use crate::compare::gate::{self, Requirement};
 use crate::compare::judge::{Judging, judge};
-use crate::compare::limits::{self, Knee, LoadCurve};
-use crate::compare::mode::{self, Meeting};
+use crate::compare::knee::{self, Knee, LoadCurve};
+use crate::compare::side::{ComparedPoint, ComparedSide};
 use crate::compare::{Comparison, GateCause, GateResult, Note, gate_reason};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metric::Measure;
@@ -50,13 +50,13 @@ pub fn compare_stored(
     names: &[String],
     judge: &JudgeSettings,
 ) -> Result<Conclusion> {
-    let factions: Vec<Faction> =
-        names.iter().map(|name| Faction::named(store, name)).collect::<Result<_>>()?;
+    let factions: Vec<RunSet> =
+        names.iter().map(|name| RunSet::named(store, name)).collect::<Result<_>>()?;
     let grounds = match factions.last() {
-        Some(new) if factions.len() > 1 => Some(Grounds::apart(store, new)?),
+        Some(new) if factions.len() > 1 => Some(ComparisonContext::apart(store, new)?),
         _ => None,
     };
-    conclude(store, &factions, judge, grounds.as_ref(), Told::default())
+    conclude(store, &factions, judge, grounds.as_ref(), ConclusionInput::default())
 }
 
 /// Rebuilds the report of a stored run (the newest where none is named).
@@ -73,22 +73,24 @@ pub fn rebuild_report(
         None => newest(store)?,
     };
     let comparison: Option<Comparison> = store.load_comparison(&run.id)?;
-    let mut factions = Faction::sides_of(&run);
+    let mut factions = RunSet::sides_of(&run);
     if let ([_], Some(known)) = (&factions[..], &comparison) {
         // The base was of other runs: those that are still there are shown beside it.
         let runs: Vec<StoredRun> =
             known.base_runs.iter().filter_map(|id| store.load_run(id).ok()).collect();
         if !runs.is_empty() {
             let name = known.base_label.clone();
-            factions.insert(0, Faction { name, side: Side::New, runs });
+            factions.insert(0, RunSet { name, side: Side::New, runs });
         }
     }
     // A run with two sides that was killed before its verdict gets one now.
     let grounds = match &factions[..] {
-        [_, new] if comparison.is_none() => Some(Grounds::together(store, new, run.design)?),
+        [_, new] if comparison.is_none() => {
+            Some(ComparisonContext::together(store, new, run.design)?)
+        }
         _ => None,
     };
-    let told = Told { comparison, ..Told::default() };
+    let told = ConclusionInput { comparison, ..ConclusionInput::default() };
     conclude(store, &factions, judge, grounds.as_ref(), told)
 }
 
@@ -105,19 +107,19 @@ pub(super) fn conclude_loaded(
     settings: &Settings,
     name: &str,
 ) -> Result<Conclusion> {
-    let new = Faction::named(store, name)?;
+    let new = RunSet::named(store, name)?;
     let base = named_base(store, settings, &new.runs)?;
     let grounds = match &base {
-        Some(_) => Some(Grounds::apart(store, &new)?),
+        Some(_) => Some(ComparisonContext::apart(store, &new)?),
         None => None,
     };
-    let factions: Vec<Faction> = base.into_iter().chain([new]).collect();
-    conclude(store, &factions, &settings.judge, grounds.as_ref(), Told::default())
+    let factions: Vec<RunSet> = base.into_iter().chain([new]).collect();
+    conclude(store, &factions, &settings.judge, grounds.as_ref(), ConclusionInput::default())
 }
 
 /// What a report is told beside what it finds on disk.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ConclusionInput {
     /// A comparison that was made before.
     pub(super) comparison: Option<Comparison>,
     /// How many looks shared the error.
@@ -132,7 +134,7 @@ pub(super) fn conclude_run(
     settings: &Settings,
     run: &StoredRun,
     clock: Clock,
-    told: Told,
+    told: ConclusionInput,
 ) -> Result<Conclusion> {
     let at = clock.wall(clock.now_ns());
     let sides = opponents(store, settings, run)?;
@@ -164,34 +166,34 @@ pub(super) fn so_far(
     looks: u32,
 ) -> Result<Option<Comparison>> {
     let Opponents { factions, grounds } = opponents(store, settings, run)?;
-    let Some(grounds) = grounds.filter(|g| g.meeting != Meeting::LastTwin) else { return Ok(None) };
-    let contenders: Vec<Contender> =
+    let Some(grounds) = grounds.filter(|g| g.meeting != Pairing::LastTwin) else { return Ok(None) };
+    let contenders: Vec<ComparedSide> =
         factions.iter().map(|faction| faction.measured(store)).collect::<Result<_>>()?;
-    let grounds = Grounds { looks, ..grounds };
+    let grounds = ComparisonContext { looks, ..grounds };
     Ok(compare_all(&factions, &contenders, &settings.judge, &grounds).into_iter().next())
 }
 
 /// The sides of a run, and how they met; no grounds where there is one side alone.
 struct Opponents {
-    factions: Vec<Faction>,
-    grounds: Option<Grounds>,
+    factions: Vec<RunSet>,
+    grounds: Option<ComparisonContext>,
 }
 
 fn opponents(store: &Store, settings: &Settings, run: &StoredRun) -> Result<Opponents> {
-    let mut factions = Faction::sides_of(run);
+    let mut factions = RunSet::sides_of(run);
     if let [_, new] = &factions[..] {
-        let grounds = Grounds::together(store, new, run.design)?;
+        let grounds = ComparisonContext::together(store, new, run.design)?;
         return Ok(Opponents { factions, grounds: Some(grounds) });
     }
     let Some(new) = factions.first() else { return Ok(Opponents { factions, grounds: None }) };
-    let mut grounds = Grounds::apart(store, new)?;
+    let mut grounds = ComparisonContext::apart(store, new)?;
     let mut base = named_base(store, settings, std::slice::from_ref(run))?;
     if base.is_none() && settings.baseline.compare.is_none() && settings.against.is_none() {
         base = store.latest_but(&run.workload_hash, &run.id)?.map(|twin| {
             let name = format!("last run ({})", twin.id);
-            Faction { name, side: Side::New, runs: vec![twin] }
+            RunSet { name, side: Side::New, runs: vec![twin] }
         });
-        grounds.meeting = Meeting::LastTwin;
+        grounds.meeting = Pairing::LastTwin;
     }
     let grounds = base.is_some().then_some(grounds);
     if let Some(base) = base {
@@ -201,22 +203,22 @@ fn opponents(store: &Store, settings: &Settings, run: &StoredRun) -> Result<Oppo
 }
 
 /// The baseline that was asked for, without the runs that are judged themselves.
-fn named_base(store: &Store, settings: &Settings, judged: &[StoredRun]) -> Result<Option<Faction>> {
+fn named_base(store: &Store, settings: &Settings, judged: &[StoredRun]) -> Result<Option<RunSet>> {
     let Some(name) = &settings.baseline.compare else { return Ok(None) };
     if settings.baseline.lenient && store.baselines().find(name)?.is_none() {
         return Ok(None);
     }
-    let mut base = Faction::named(store, name)?;
+    let mut base = RunSet::named(store, name)?;
     base.runs.retain(|stored| judged.iter().all(|run| run.id != stored.id));
     Ok((!base.runs.is_empty()).then_some(base))
 }
 
 fn conclude(
     store: &Store,
-    factions: &[Faction],
+    factions: &[RunSet],
     judge_settings: &JudgeSettings,
-    grounds: Option<&Grounds>,
-    told: Told,
+    grounds: Option<&ComparisonContext>,
+    told: ConclusionInput,
 ) -> Result<Conclusion> {
     let gathered = gather(store, factions)?;
     let contenders = gathered.contenders;
@@ -254,13 +256,13 @@ fn conclude(
 /// What stands on disk of all sides.
 struct Gathered {
     points: Vec<PointInput>,
-    contenders: Vec<Contender>,
+    contenders: Vec<ComparedSide>,
     curves: Curves,
 }
 
-fn gather(store: &Store, factions: &[Faction]) -> Result<Gathered> {
+fn gather(store: &Store, factions: &[RunSet]) -> Result<Gathered> {
     let mut points: Vec<PointInput> = Vec::new();
-    let mut contenders: Vec<Contender> = factions.iter().map(Faction::contender).collect();
+    let mut contenders: Vec<ComparedSide> = factions.iter().map(RunSet::contender).collect();
     let mut curves: Curves = BTreeMap::new();
     for listed in listed_points(factions) {
         let mut sides = Vec::new();
@@ -303,14 +305,14 @@ fn findings(comparison: &Comparison) -> Vec<Finding> {
     comparison.notes.iter().map(judged).chain(looks).collect()
 }
 
-fn side_input(faction: &Faction) -> SideInput {
+fn side_input(faction: &RunSet) -> SideInput {
     SideInput { name: faction.name.clone(), side: faction.side, runs: faction.runs.clone() }
 }
 
 /// The load points of all sides, each once, those of the last side first in order.
-fn listed_points(factions: &[Faction]) -> Vec<StoredPoint> {
+fn listed_points(factions: &[RunSet]) -> Vec<StoredPoint> {
     let mut listed: Vec<StoredPoint> = Vec::new();
-    for point in factions.iter().rev().flat_map(Faction::points) {
+    for point in factions.iter().rev().flat_map(RunSet::points) {
         if !listed.iter().any(|known| known.id == point.id) {
             listed.push(point);
         }
@@ -319,17 +321,17 @@ fn listed_points(factions: &[Faction]) -> Vec<StoredPoint> {
 }
 
 fn compare_all(
-    factions: &[Faction],
-    contenders: &[Contender],
+    factions: &[RunSet],
+    contenders: &[ComparedSide],
     settings: &JudgeSettings,
-    grounds: &Grounds,
+    grounds: &ComparisonContext,
 ) -> Vec<Comparison> {
     let Some((base, others)) = contenders.split_first() else { return Vec::new() };
     let decide_by = decide_by(factions.last());
     others
         .iter()
         .map(|new| {
-            let standing = mode::standing(base, new, grounds.meeting, grounds.day, &decide_by);
+            let standing = design::standing(base, new, grounds.meeting, grounds.day, &decide_by);
             let judging = Judging {
                 standing: &standing,
                 settings,
@@ -346,7 +348,7 @@ fn compare_all(
 const PROPOSED_PAIRS: u32 = 8;
 
 /// The command that would decide, and how long it takes by what a start of this run took.
-fn decide_by(new: Option<&Faction>) -> String {
+fn decide_by(new: Option<&RunSet>) -> String {
     let run = new.and_then(|faction| faction.runs.last());
     let took = run.and_then(|run| {
         let seconds = (run.ended_at?.as_second() - run.started_at.as_second()).max(1);
@@ -368,7 +370,7 @@ fn decide_by(new: Option<&Faction>) -> String {
 
 /// Absolute limits hold at every load point of the last side.
 fn require(
-    contenders: &[Contender],
+    contenders: &[ComparedSide],
     settings: &JudgeSettings,
     gate: &mut GateResult,
 ) -> Result<()> {
@@ -388,9 +390,9 @@ fn require(
 }
 
 /// A run that measured nothing is not a pass.
-fn nothing_measured(contenders: &[Contender], settings: &JudgeSettings, gate: &mut GateResult) {
+fn nothing_measured(contenders: &[ComparedSide], settings: &JudgeSettings, gate: &mut GateResult) {
     let Some(subject) = contenders.last() else { return };
-    let measured = |p: &&ContenderPoint| p.starts.iter().any(|s| s.summary.completed > 0);
+    let measured = |p: &&ComparedPoint| p.starts.iter().any(|s| s.summary.completed > 0);
     let loads = subject.points.iter().filter(|p| p.phase == Phase::Load);
     if loads.filter(measured).count() == 0 && !settings.no_fail {
         let text = gate_reason::NOTHING_MEASURED.to_owned();
@@ -399,7 +401,7 @@ fn nothing_measured(contenders: &[Contender], settings: &JudgeSettings, gate: &m
 }
 
 /// A client that ran out of descriptors or ports did not measure the server.
-fn client_failed(factions: &[Faction], settings: &JudgeSettings, gate: &mut GateResult) {
+fn client_failed(factions: &[RunSet], settings: &JudgeSettings, gate: &mut GateResult) {
     let Some(subject) = factions.last().filter(|_| !settings.no_fail) else { return };
     let findings = subject.runs.iter().flat_map(|run| &run.findings);
     for finding in findings.filter(|finding| client::ran_out(finding)) {
@@ -427,7 +429,7 @@ fn knees(curves: &Curves) -> Vec<Knee> {
             points: loads.iter().map(|(p, measured)| (&p.point, measured)).collect(),
             side: *side,
         };
-        found.extend(limits::knee(&curve, Measure::E2EL_MEAN));
+        found.extend(knee::knee(&curve, Measure::E2EL_MEAN));
     }
     found
 }

@@ -2,8 +2,8 @@
 
 use super::measure::{self, PointData};
 use crate::compare::calibration::Calibration;
-use crate::compare::contender::{Contender, ContenderPoint, Facts};
-use crate::compare::mode::{DaySpread, Meeting};
+use crate::compare::design::{DaySpread, Pairing};
+use crate::compare::side::{ComparedPoint, ComparedSide, Facts};
 use crate::error::Result;
 use crate::plan::{Design, Side};
 use crate::record::StoredRun;
@@ -17,13 +17,13 @@ pub(super) const DATASET: &str = "dataset ";
 
 /// One side of a report: a name, its runs, and which side of them it is.
 #[derive(Debug, Clone)]
-pub(super) struct Faction {
+pub(super) struct RunSet {
     pub(super) name: String,
     pub(super) side: Side,
     pub(super) runs: Vec<StoredRun>,
 }
 
-impl Faction {
+impl RunSet {
     /// A baseline or a run by its name.
     pub(super) fn named(store: &Store, name: &str) -> Result<Self> {
         let ids = match store.baselines().find(name)? {
@@ -71,7 +71,7 @@ impl Faction {
     }
 
     /// What must agree, and no points yet.
-    pub(super) fn contender(&self) -> Contender {
+    pub(super) fn contender(&self) -> ComparedSide {
         let mut facts = Facts::default();
         for run in &self.runs {
             facts.definitions.insert(run.definitions.clone());
@@ -84,7 +84,7 @@ impl Faction {
                 facts.apis.insert(side.api.clone());
             }
         }
-        Contender {
+        ComparedSide {
             label: self.name.clone(),
             runs: self.runs.iter().map(|run| run.id.clone()).collect(),
             facts,
@@ -93,7 +93,7 @@ impl Faction {
     }
 
     /// The contender with all it measured.
-    pub(super) fn measured(&self, store: &Store) -> Result<Contender> {
+    pub(super) fn measured(&self, store: &Store) -> Result<ComparedSide> {
         let mut contender = self.contender();
         for listed in self.points() {
             if let Some(data) = self.pooled(store, &listed.id)? {
@@ -131,8 +131,8 @@ impl Faction {
 }
 
 /// A load point with the starts that were measured there.
-pub(super) fn contender_point(listed: &StoredPoint, data: &PointData) -> ContenderPoint {
-    ContenderPoint {
+pub(super) fn contender_point(listed: &StoredPoint, data: &PointData) -> ComparedPoint {
+    ComparedPoint {
         id: listed.id.clone(),
         phase: listed.phase,
         point: listed.point.clone(),
@@ -142,18 +142,18 @@ pub(super) fn contender_point(listed: &StoredPoint, data: &PointData) -> Contend
 
 /// What a judgement rests on beside the two sides.
 #[derive(Debug, Clone)]
-pub(super) struct Grounds {
-    pub(super) meeting: Meeting,
+pub(super) struct ComparisonContext {
+    pub(super) meeting: Pairing,
     pub(super) day: DaySpread,
     pub(super) looks: u32,
     pub(super) calibration: Option<Calibration>,
     pub(super) idle_lag_ms: f64,
 }
 
-impl Grounds {
+impl ComparisonContext {
     /// The grounds on which `new` meets a base of other runs.
-    pub(super) fn apart(store: &Store, new: &Faction) -> Result<Self> {
-        let meeting = if new.was_restarted() { Meeting::Restarted } else { Meeting::PlainUrl };
+    pub(super) fn apart(store: &Store, new: &RunSet) -> Result<Self> {
+        let meeting = if new.was_restarted() { Pairing::Restarted } else { Pairing::PlainUrl };
         let grounds = Self::of(store, new, meeting)?;
         let several_days = grounds.calibration.as_ref().is_some_and(|known| known.days() >= 2);
         let day = match (new.is_simulated(), several_days) {
@@ -165,12 +165,12 @@ impl Grounds {
     }
 
     /// The grounds on which the two sides of one run meet.
-    pub(super) fn together(store: &Store, new: &Faction, design: Design) -> Result<Self> {
-        let meeting = if design == Design::Routes { Meeting::Routes } else { Meeting::Blocks };
+    pub(super) fn together(store: &Store, new: &RunSet, design: Design) -> Result<Self> {
+        let meeting = if design == Design::Routes { Pairing::Routes } else { Pairing::Blocks };
         Self::of(store, new, meeting)
     }
 
-    fn of(store: &Store, new: &Faction, meeting: Meeting) -> Result<Self> {
+    fn of(store: &Store, new: &RunSet, meeting: Pairing) -> Result<Self> {
         let calibration = match new.calibration_key() {
             Some(key) => store.load_calibration(&key)?,
             None => None,

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::execute::Session;
-use super::proof::{Burden, Proof};
+use super::proof::{ClientLoad, ProvenCapacity};
 use super::round::load_of;
+use super::session::Session;
 use crate::compare::validity;
 use crate::drive::RoundOutcome;
 use crate::metric::{Measure, Metric, Statistic};
@@ -16,7 +16,7 @@ use crate::record::{Finding, FindingCode, Severity, StoredRound, Window};
 use crate::scenario::{Load, LoadPoint};
 use crate::summary::limit::{self, Circumstances};
 use crate::summary::tokens::TokenAccount;
-use crate::summary::{Summary, health, samples, server_word, steady};
+use crate::summary::{Summary, health, samples, server_word, steadiness};
 use crate::transport::FailureKind;
 
 /// A fault of so many of a load point's rounds is the load point's (D.8: 20 % of the starts make a cell
@@ -63,7 +63,7 @@ pub(super) struct RoundNotes {
     pub(super) waiting: Option<(f64, Option<f64>)>,
     pub(super) gpu_percent: Option<f64>,
     pub(super) told: BTreeMap<String, f64>,
-    pub(super) burden: Burden,
+    pub(super) burden: ClientLoad,
 }
 
 /// The notes of a run, by side and load point in the order of the plan's loads.
@@ -109,20 +109,20 @@ impl PointNotes {
             ttft_count: summary.completed,
             qps: summary.request_throughput,
             e2e_in_window: e2el_s.filter(|s| *s > 0.0).map(|s| summary.duration_s / s),
-            drift: match steady::steadiness(&outcome.records) {
-                steady::Steadiness::Drifting { ratio } => Some(ratio),
+            drift: match steadiness::steadiness(&outcome.records) {
+                steadiness::Steadiness::Drifting { ratio } => Some(ratio),
                 _ => None,
             },
-            unsettled: steady::unsettled_ratio(&outcome.records),
+            unsettled: steadiness::unsettled_ratio(&outcome.records),
             waiting: series("requests_waiting"),
             gpu_percent: series("gpu_utilization_percent").map(|(mean, _)| mean),
             told: round.telemetry.clone(),
-            burden: Burden::of(outcome),
+            burden: ClientLoad::of(outcome),
         });
     }
 
     /// Every finding, each once; the limit's sentence comes last. `below` is the next lower load.
-    pub(super) fn findings(&self, below: Option<&Self>, proof: &Proof) -> Vec<Finding> {
+    pub(super) fn findings(&self, below: Option<&Self>, proof: &ProvenCapacity) -> Vec<Finding> {
         let mut found = self.client_findings();
         found.extend(proof.beyond(self.burden()));
         found.extend(self.own_failure_findings());
@@ -216,10 +216,10 @@ impl PointNotes {
             found.push(finding.with_mend("measure longer: `--num-prompts`, `--measurement-time`"));
         }
         if self.share(|r| r.drift.is_some()) >= DRIFTING_SHARE {
-            found.extend(self.rounds.iter().find_map(|r| r.drift).map(steady::drift_finding));
+            found.extend(self.rounds.iter().find_map(|r| r.drift).map(steadiness::drift_finding));
         } else if self.share(|r| r.unsettled.is_some()) >= DRIFTING_SHARE {
             found.extend(
-                self.rounds.iter().find_map(|r| r.unsettled).map(steady::unsettled_finding),
+                self.rounds.iter().find_map(|r| r.unsettled).map(steadiness::unsettled_finding),
             );
         }
         found
@@ -233,8 +233,8 @@ impl PointNotes {
     }
 
     /// What the heaviest of its rounds asked of the client.
-    fn burden(&self) -> Burden {
-        self.rounds.iter().map(|r| r.burden).fold(Burden::default(), Burden::max)
+    fn burden(&self) -> ClientLoad {
+        self.rounds.iter().map(|r| r.burden).fold(ClientLoad::default(), ClientLoad::max)
     }
 
     fn qps(&self) -> Option<f64> {

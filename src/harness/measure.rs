@@ -172,7 +172,7 @@ fn measured_start(
         warm_up: rounds.last().and_then(|r| r.round.warm_up),
         attempted: summary.completed + summary.failed,
         summary,
-        ttft_trend: summary::steady::thirds_ratio(rounds[0].records),
+        ttft_trend: summary::steadiness::thirds_ratio(rounds[0].records),
     }
 }
 

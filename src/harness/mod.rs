@@ -1,34 +1,34 @@
 //! The harness: calls the stages in order. The only module that sees all of them.
 
-mod begin;
 mod calibrate;
 mod client;
 mod conclude;
-mod execute;
+mod extensions;
 mod faction;
 mod flags;
 mod health;
 mod measure;
-mod own;
 mod prompts;
 mod proof;
 mod resume;
 mod round;
-mod side;
+mod run_record;
+mod server_handle;
+mod session;
 mod start;
-mod watch;
+mod telemetry;
 
-use conclude::Told;
-use execute::{Parts, Session};
+use conclude::ConclusionInput;
+use extensions::Extensions;
 use flags::Flags;
-use own::Own;
 use prompts::PromptFiles;
+use session::{Parts, Session};
 
 use std::sync::Arc;
 
 use crate::api::Dialect;
 use crate::clock::Clock;
-use crate::compare::looks::Looks;
+use crate::compare::interim_looks::InterimLooks;
 use crate::drive::{Interrupt, Urgency};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{self, ListFormat, Matching, Plan};
@@ -52,7 +52,7 @@ pub struct Harness {
     groups: Vec<ScenarioGroup>,
     pub(crate) selection: Selection,
     surface: Surface,
-    own: Own,
+    own: Extensions,
     flags: Option<Flags>,
 }
 
@@ -125,7 +125,7 @@ pub enum Detail {
 /// A run that has ended, and what its report must know.
 struct Measured {
     run: StoredRun,
-    told: Told,
+    told: ConclusionInput,
 }
 
 impl Harness {
@@ -137,7 +137,7 @@ impl Harness {
             groups: Vec::new(),
             selection: Selection::default(),
             surface: Surface::default(),
-            own: Own::default(),
+            own: Extensions::default(),
             flags: None,
         }
     }
@@ -294,15 +294,15 @@ impl Harness {
         plan.note_datasets(&self.own.with_hash(files.hashes()));
         self.check_baseline(store)?;
         let blocks = plan.starts.iter().map(|start| start.block + 1).max().unwrap_or(1);
-        let looks = Looks::within(&self.settings.looks, blocks);
-        let mut run = begin::new_run(&self.settings, &plan, clock);
-        begin::note_datasets(&mut run, &files.hashes());
+        let looks = InterimLooks::within(&self.settings.looks, blocks);
+        let mut run = run_record::new_run(&self.settings, &plan, clock);
+        run_record::note_datasets(&mut run, &files.hashes());
         if let Some(id) = &self.settings.resume {
             run = resume::take_up(store, id, &mut plan, &run)?;
         }
         let mut reporter = LossyReporter::new(reporter);
-        begin::announce(&self.settings, &plan, self.surface.detail, &mut reporter);
-        let told = Told { looks: Some(looks.count()), ..Told::default() };
+        run_record::announce(&self.settings, &plan, self.surface.detail, &mut reporter);
+        let told = ConclusionInput { looks: Some(looks.count()), ..ConclusionInput::default() };
         let parts = Parts {
             settings: &self.settings,
             plan: &plan,
@@ -322,7 +322,7 @@ impl Harness {
             Ok(()) => told,
             // What was measured before the server failed for good is judged, and is no pass.
             Err(error) if error.kind() == ErrorKind::Server && whole_starts => {
-                Told { ended_early: Some(error.to_string()), ..told }
+                ConclusionInput { ended_early: Some(error.to_string()), ..told }
             }
             Err(error) => return Err(error),
         };
@@ -342,7 +342,7 @@ impl Harness {
                     "write up to ten ascending numbers of restarts, for example `5,8,12`",
                 )
             };
-            let looks = Looks::at(&settings.looks).ok_or_else(bad)?;
+            let looks = InterimLooks::at(&settings.looks).ok_or_else(bad)?;
             settings.starts = settings.starts.max(looks.most_blocks());
         }
         Ok(settings)
@@ -356,7 +356,7 @@ impl Harness {
         let harness = self.settled()?;
         let plan = harness.plan_settled()?;
         let store = Store::open(&harness.settings.output_dir)?;
-        begin::preflight(&harness.settings, &plan, &store, reporter).await
+        run_record::preflight(&harness.settings, &plan, &store, reporter).await
     }
 
     /// A baseline that does not exist is told before the run, not after it.

@@ -8,7 +8,7 @@ use crate::units::{count, significant};
 
 /// What is known of this client on this machine.
 #[derive(Debug)]
-pub(super) enum Proof {
+pub(super) enum ProvenCapacity {
     /// The latest self-test, of a machine like this one.
     Report(Box<SelftestReport>),
     /// Nothing, and why: no claim is made.
@@ -17,14 +17,14 @@ pub(super) enum Proof {
 
 /// What a client had to read at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Burden {
+pub(super) struct ClientLoad {
     /// Streams in flight, on average.
     pub(super) streams: f64,
     /// Events that arrived in the window, per second.
     pub(super) events_per_s: f64,
 }
 
-impl Burden {
+impl ClientLoad {
     /// That of a round; events of failed and cancelled requests had to be read too.
     pub(super) fn of(outcome: &RoundOutcome) -> Self {
         let window = Window { open_ns: outcome.window_open_ns, close_ns: outcome.window_close_ns };
@@ -55,7 +55,7 @@ fn events_inside(record: &RequestRecord) -> f64 {
     }
 }
 
-impl Proof {
+impl ProvenCapacity {
     /// What is stored.
     pub(super) fn of(store: &Store) -> Self {
         let report: SelftestReport = match store.load_selftest() {
@@ -90,7 +90,7 @@ impl Proof {
     }
 
     /// Says that a load point asked more of the client than was proven.
-    pub(super) fn beyond(&self, burden: Burden) -> Option<Finding> {
+    pub(super) fn beyond(&self, burden: ClientLoad) -> Option<Finding> {
         let Self::Report(report) = self else { return None };
         if !report.is_beyond(burden.streams, burden.events_per_s) {
             return None;
@@ -144,8 +144,8 @@ mod tests {
         }
     }
 
-    fn beyond(proof: &Proof, streams: f64, events_per_s: f64) -> Option<String> {
-        proof.beyond(Burden { streams, events_per_s }).map(|finding| finding.text)
+    fn beyond(proof: &ProvenCapacity, streams: f64, events_per_s: f64) -> Option<String> {
+        proof.beyond(ClientLoad { streams, events_per_s }).map(|finding| finding.text)
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
             level(64, 5_000.0, Trust::Faithful),
             level(128, 9_000.0, Trust::Beyond),
         ];
-        let proof = Proof::from_report(report(levels), 2);
+        let proof = ProvenCapacity::from_report(report(levels), 2);
         assert_eq!(proof.missing(), None);
         assert_eq!(beyond(&proof, 64.0, 5_000.0), None, "what was proven is proven");
         let text = beyond(&proof, 63.9, 5_001.4).unwrap();
@@ -166,13 +166,13 @@ mod tests {
 
     #[test]
     fn where_nothing_was_proven_every_load_is_beyond() {
-        let proof = Proof::from_report(report(vec![level(1, 80.0, Trust::Beyond)]), 2);
+        let proof = ProvenCapacity::from_report(report(vec![level(1, 80.0, Trust::Beyond)]), 2);
         assert!(beyond(&proof, 1.0, 1.0).unwrap().contains("proved not even one stream"));
     }
 
     #[test]
     fn the_proof_of_another_machine_claims_nothing() {
-        let proof = Proof::from_report(report(vec![level(1, 80.0, Trust::Faithful)]), 4);
+        let proof = ProvenCapacity::from_report(report(vec![level(1, 80.0, Trust::Faithful)]), 4);
         assert_eq!(beyond(&proof, 1e6, 1e6), None);
         assert!(proof.missing().unwrap().text.contains("is of 2 cores, and this client has 4"));
     }

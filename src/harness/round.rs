@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::execute::{LiveWire, SPARE_CONNECTIONS, Session};
-use super::side;
-use super::watch::Watch;
-use crate::api::familiar::Familiar;
+use super::server_handle;
+use super::session::{LiveWire, SPARE_CONNECTIONS, Session};
+use super::telemetry::RoundTelemetry;
+use crate::api::template_cache::TemplateCache;
 use crate::api::{Dialect, chat::Chat, completions::Completions};
 use crate::drive::{self, ErrorLimit, RoundJob, RoundOutcome, Wire};
 use crate::environment;
@@ -71,13 +71,13 @@ impl Session<'_> {
     }
 
     /// Who watches a side: as in the round before, where its server has not moved.
-    async fn watch(&mut self, side: Side) -> Result<Watch> {
+    async fn watch(&mut self, side: Side) -> Result<RoundTelemetry> {
         let url = self.live(side)?.url.clone();
         match self.watches.remove(&side) {
             Some(watch) if watch.is_over(&url) => Ok(watch),
             _ => {
                 let has_gpu = self.run.environment.contains_key(environment::GPU);
-                Watch::over(&url, self.settings, self.clock, has_gpu).await
+                RoundTelemetry::over(&url, self.settings, self.clock, has_gpu).await
             }
         }
     }
@@ -174,7 +174,8 @@ impl Session<'_> {
         }
         let first = Plan::first_prompt(start, plan);
         let highest = self.plan.points.iter().map(|p| in_flight(p.load)).max().unwrap_or(1);
-        let client = side::client(&live.url, self.settings, highest as usize + SPARE_CONNECTIONS)?;
+        let client =
+            server_handle::client(&live.url, self.settings, highest as usize + SPARE_CONNECTIONS)?;
         Ok(Arc::new(Wire {
             client,
             dialect: self.dialect(live.report.api),
@@ -211,8 +212,8 @@ fn shown(reporter: &mut LossyReporter<'_>) -> impl FnMut(drive::Progress) + Send
 /// The dialect of an API.
 fn dialect(api: ApiChoice) -> Arc<dyn Dialect> {
     match api {
-        ApiChoice::Chat => Arc::new(Familiar::new(Chat)),
-        ApiChoice::Completions | ApiChoice::Auto => Arc::new(Familiar::new(Completions)),
+        ApiChoice::Chat => Arc::new(TemplateCache::new(Chat)),
+        ApiChoice::Completions | ApiChoice::Auto => Arc::new(TemplateCache::new(Completions)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A start of a run: the server comes up, is checked once per side, and may fail.
 
-use super::execute::{LiveWire, MOST_FAILED_STARTS, SPARE_CONNECTIONS, Session};
-use super::side::{self, Started};
+use super::server_handle::{self, Started};
+use super::session::{LiveWire, MOST_FAILED_STARTS, SPARE_CONNECTIONS, Session};
 use crate::clock::Clock;
 use crate::drive::Urgency;
 use crate::error::{Error, ErrorKind, Result};
@@ -69,7 +69,7 @@ impl Session<'_> {
     }
 
     async fn check(&mut self, side: Side, started: &Started) -> Result<PreflightReport> {
-        let client = side::client(&started.url, self.settings, SPARE_CONNECTIONS)?;
+        let client = server_handle::client(&started.url, self.settings, SPARE_CONNECTIONS)?;
         let report = if self.settings.skip.preflight {
             unchecked(self.settings)?
         } else {

@@ -1,6 +1,6 @@
 //! Details: the times of single requests, as `--save-detailed` keeps them, or part of them.
 
-use super::failure;
+use super::error_text;
 use super::fields::Fields;
 use super::imported::Sends;
 use crate::error::Result;
@@ -140,7 +140,7 @@ impl Details {
     fn record(&self, index: usize, round: u32, sent_ns: u64) -> RequestRecord {
         let failed = self.failed(index);
         let words = self.errors.as_ref().map_or("", |errors| &errors[index]);
-        let evidence = failed.then(|| failure::of(words));
+        let evidence = failed.then(|| error_text::of(words));
         let at = |seconds: Option<f64>| {
             seconds.filter(|_| !failed).map(|seconds| sent_ns.saturating_add(s_to_ns(seconds)))
         };

@@ -10,7 +10,7 @@
 
 mod check;
 mod details;
-mod failure;
+mod error_text;
 mod fields;
 mod findings;
 mod further;

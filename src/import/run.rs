@@ -15,7 +15,7 @@ use crate::plan::{Design, Phase, Side};
 use crate::record::stored::{Health, RoundStatus, RunStatus, SCHEMA, StoredPoint, StoredSide};
 use crate::record::{Finding, FindingCode, Severity, StoredRound, StoredRun, StoredStart};
 use crate::rng::Seed;
-use crate::scenario::digest::fnv1a_128;
+use crate::scenario::content_hash::fnv1a_128;
 use crate::scenario::{LoadPoint, PromptSpec};
 use crate::units::s_to_ns;
 

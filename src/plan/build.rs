@@ -32,7 +32,7 @@ pub fn build(groups: &[ScenarioGroup], settings: &Settings) -> Result<Plan> {
     build_points(scenario::points(groups)?, settings)
 }
 
-/// Plans a run of these load points (see [`super::select`]).
+/// Plans a run of these load points (see [`super::list`]).
 ///
 /// # Errors
 /// Where more starts are asked for than anything can launch, only one side of a comparison can be

@@ -4,16 +4,16 @@ mod budget;
 mod build;
 mod describe;
 mod estimate;
+mod list;
 pub mod phase;
 pub mod schedule;
-mod select;
 
 pub use build::{build, build_points};
 pub use describe::{ListFormat, describe_round, list};
 pub use estimate::{Estimate, Expectation};
+pub use list::{Matching, select};
 pub use phase::{Phase, RoundPlan, Side, StartPlan, StopRule};
 pub use schedule::{PlannedRequest, Schedule};
-pub use select::{Matching, select};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::rng::Seed;
-use crate::scenario::{Load, LoadPoint, PromptSpec, digest::fnv1a_128};
+use crate::scenario::{Load, LoadPoint, PromptSpec, content_hash::fnv1a_128};
 
 /// Where the hash of the caller's own prompts stands among those of files: no file has this path.
 pub const OWN_PROMPTS: &str = "";

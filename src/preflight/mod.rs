@@ -11,14 +11,14 @@ use crate::scenario::{Load, LoadPoint};
 use crate::settings::{ApiChoice, Settings};
 use crate::telemetry;
 use crate::transport::{Client, TokenSource};
-use limits::Ends;
+use os_limits::Ends;
 
-mod fit;
-mod limits;
+mod context_fit;
+mod diagnosis;
+mod exact_prompts;
 mod models;
+mod os_limits;
 mod probe;
-mod tokens;
-mod words;
 
 /// The most that the plan will ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -169,7 +169,7 @@ pub async fn run(
 impl Examination<'_> {
     async fn all(&mut self) {
         let ends = if self.settings.is_simulated() { Ends::Both } else { Ends::Client };
-        limits::check(self.demands.highest_concurrency, ends, &mut self.report);
+        os_limits::check(self.demands.highest_concurrency, ends, &mut self.report);
         // Each step boxed: their futures are large and never needed at once.
         Box::pin(self.find_model()).await;
         if self.report.is_fatal() {

@@ -2,17 +2,17 @@
 
 pub mod finding;
 pub mod finding_code;
-pub mod gaps;
+pub mod gap_histogram;
 pub mod health;
-pub mod positions;
+pub mod itl_by_position;
 pub mod request;
 pub mod stored;
 pub mod window;
 
 pub use finding::{Finding, Severity};
 pub use finding_code::FindingCode;
-pub use gaps::{GapHistogram, GapView, record_gaps};
-pub use positions::PositionGaps;
+pub use gap_histogram::{GapHistogram, GapView, record_gaps};
+pub use itl_by_position::PositionGaps;
 pub use request::{Outcome, Part, RequestIdent, RequestRecord};
 pub use stored::{StoredRound, StoredRun, StoredStart};
 pub use window::Window;

@@ -14,7 +14,7 @@ pub mod view;
 
 use std::collections::BTreeMap;
 
-pub use crate::compare::limits::{Knee, Multiple, Turning};
+pub use crate::compare::knee::{Knee, Multiple, Turning};
 use crate::compare::{Comparison, GateResult};
 use crate::metric::Measure;
 use crate::plan::{Phase, Side};

@@ -226,7 +226,7 @@ fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) 
     let line = wrapped(&format!("{}: {}", outcome.label(), banner::headline(input)), width - 2, 2);
     let painted = color.paint(tone, outcome.label());
     text.push_str(&format!("\n{}\n", line.replacen(outcome.label(), &painted, 1)));
-    let told = Told::of(input);
+    let told = ConclusionInput::of(input);
     let several = input.comparisons.len() > 1;
     for (comparison, point) in &told.places {
         let side =
@@ -252,13 +252,13 @@ fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) 
 }
 
 /// The gated cells to tell, by load point, those that matter most first.
-struct Told<'a> {
+struct ConclusionInput<'a> {
     places: Vec<(&'a Comparison, &'a str)>,
     cells: Vec<(&'a Comparison, &'a Cell)>,
     left_out: usize,
 }
 
-impl<'a> Told<'a> {
+impl<'a> ConclusionInput<'a> {
     fn of(input: &'a ReportInput) -> Self {
         let worth = |c: &Cell| !matches!(c.verdict, Verdict::Unchanged | Verdict::WithinNoise);
         let ranked = figures::ranked_cells(input, None);

@@ -7,7 +7,7 @@ use rand::{Rng, RngExt};
 use rand_distr::{Distribution, LogNormal, Normal};
 use serde::{Deserialize, Serialize};
 
-use super::digest::fnv1a_128;
+use super::content_hash::fnv1a_128;
 use crate::error::{Error, Result};
 
 /// Beyond any model's context; a typed digit too many.

@@ -1,23 +1,23 @@
 //! What the user declares: groups of scenarios, their lengths, loads, prompts and limits.
 
 mod caret;
-pub mod digest;
+pub mod content_hash;
 pub mod file;
 pub mod group;
 pub mod length;
 pub mod load;
 pub mod matrix;
-pub mod place;
 pub mod prompt;
 pub mod slo;
+pub mod source_location;
 mod table;
 mod value;
-pub mod words;
+pub mod wordlist;
 
 pub use file::ScenarioFile;
 pub use group::{LoadPoint, REFERENCE_GROUP, Scenario, ScenarioGroup, points};
 pub use length::Length;
 pub use load::{Load, RequestRate};
-pub use place::Place;
 pub use prompt::{Prompt, PromptSource, PromptSpec};
 pub use slo::Slo;
+pub use source_location::Place;

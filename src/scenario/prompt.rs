@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::digest::fnv1a_128;
-pub use super::words::WORDS;
+use super::content_hash::fnv1a_128;
+pub use super::wordlist::WORDS;
 use crate::error::{Error, Result};
 use crate::rng::Seed;
 

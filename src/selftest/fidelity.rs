@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::record::{GapHistogram, RequestRecord};
-use crate::sim::Beats;
+use crate::sim::RequestTruth;
 use crate::stats::{moments, quantile};
 use crate::units::ns_to_ms;
 
@@ -66,10 +66,11 @@ impl Fidelity {
     pub fn of(
         records: &[RequestRecord],
         itl: &GapHistogram,
-        log: &[Beats],
+        log: &[RequestTruth],
         label: impl Fn(&RequestRecord) -> String,
     ) -> Self {
-        let truth: HashMap<&str, &Beats> = log.iter().map(|b| (b.label.as_str(), b)).collect();
+        let truth: HashMap<&str, &RequestTruth> =
+            log.iter().map(|b| (b.label.as_str(), b)).collect();
         let mut pairs = Pairs::default();
         let mut unmatched = 0;
         for record in records.iter().filter(|r| r.part == crate::record::Part::Measured) {
@@ -113,7 +114,7 @@ struct Pairs {
 }
 
 impl Pairs {
-    fn add(&mut self, record: &RequestRecord, beats: &Beats) -> Option<()> {
+    fn add(&mut self, record: &RequestRecord, beats: &RequestTruth) -> Option<()> {
         let client_ttft_ms = record.ttft_from_sent_ms()?;
         let (first, last) = (*beats.token_ns.first()?, *beats.token_ns.last()?);
         self.ttft.push((client_ttft_ms, ns_to_ms(first.saturating_sub(beats.received_ns))));

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::completions::Completions;
-use crate::api::familiar::Familiar;
+use crate::api::template_cache::TemplateCache;
 use crate::api::{Dialect, Offers};
 use crate::clock::Clock;
 use crate::drive::{self, ErrorLimit, Interrupt, RoundJob, RoundOutcome, Wire};
@@ -24,7 +24,7 @@ use crate::rng::Seed;
 use crate::scenario::load::RequestRate;
 use crate::scenario::{Length, Load, LoadPoint, Prompt, PromptSource, PromptSpec};
 use crate::settings::SlotStart;
-use crate::sim::{Metronome, MetronomeConfig};
+use crate::sim::{MetronomeConfig, ReferenceServer};
 use crate::stats::quantile;
 use crate::telemetry::host::cpu_ns;
 use crate::transport::client::ClientSettings;
@@ -139,14 +139,15 @@ pub async fn run_default(
     interrupt: &Interrupt,
     show: &mut (dyn FnMut(&Level) + Send),
 ) -> Result<SelftestReport> {
-    run(&SelftestSettings::default(), Arc::new(Familiar::new(Completions)), interrupt, show).await
+    run(&SelftestSettings::default(), Arc::new(TemplateCache::new(Completions)), interrupt, show)
+        .await
 }
 
 /// A metronome and a wire to it.
 struct Bench<'a> {
     settings: &'a SelftestSettings,
     clock: Clock,
-    server: Metronome,
+    server: ReferenceServer,
     wire: Arc<Wire>,
 }
 
@@ -154,7 +155,8 @@ impl<'a> Bench<'a> {
     fn start(settings: &'a SelftestSettings, dialect: Arc<dyn Dialect>) -> Result<Self> {
         let clock = Clock::start();
         let (ttft, gap) = (settings.ttft, settings.gap);
-        let server = Metronome::start(MetronomeConfig { ttft, gap, log_limit: LOG_LIMIT, clock })?;
+        let server =
+            ReferenceServer::start(MetronomeConfig { ttft, gap, log_limit: LOG_LIMIT, clock })?;
         let wire = wire_to(&server.url(), dialect)?;
         Ok(Self { settings, clock, server, wire })
     }

@@ -14,19 +14,19 @@ use crate::transport::Client;
 use crate::units;
 
 mod command;
-mod engine;
-mod group;
+mod log_settings;
 mod port;
+mod process_group;
 mod ready;
 mod running;
 
 pub use command::{CommandLine, redact_argument, redact_command};
-pub use engine::engine_settings;
+pub use log_settings::engine_settings;
 pub use running::Running;
 
 use command::Secrets;
-use group::ProcessGroup;
 use port::Address;
+use process_group::ProcessGroup;
 
 /// Limits of a server's life.
 #[derive(Debug, Clone, Copy, PartialEq)]

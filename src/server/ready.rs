@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Limits;
-use super::group::ProcessGroup;
 use super::port::{Address, Owner};
+use super::process_group::ProcessGroup;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::telemetry::{self, Snapshot};

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::command::Secrets;
-use super::group::ProcessGroup;
 use super::port::Address;
+use super::process_group::ProcessGroup;
 use super::{Limits, gpu_memory_mib, with_log};
 use crate::error::{Error, Result};
 use crate::record::{Finding, FindingCode, Severity};

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::engine::Gauges;
 use super::profile::Profile;
+use super::scheduler::Gauges;
 
 /// Bucket bounds in seconds or tokens, as vLLM prints them.
 const TTFT: &[f64] = &[

@@ -13,13 +13,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 use super::config::SimConfig;
-use super::engine::{Engine, Gauges};
 use super::exposition::Observed;
 use super::fault::FaultKind;
 use super::link::{Link, Tap};
 use super::player::{Command, Player};
 use super::prefix_cache::PrefixCache;
 use super::routes::Shared;
+use super::scheduler::{Engine, Gauges};
 use super::truth::{TruthLog, TruthRecord, lock};
 use crate::clock::{Clock, duration_ns};
 use crate::error::{Error, ErrorKind, Result};

@@ -21,7 +21,7 @@ pub(crate) struct Link {
     in_flight: AtomicU32,
     idle_since_ns: AtomicU64,
     close_after: Option<u32>,
-    /// Told when the connection shall be closed.
+    /// ConclusionInput when the connection shall be closed.
     pub(crate) close: Notify,
 }
 

@@ -1,4 +1,4 @@
-//! Metronome: a server of exactly known timing, against which the client proves itself.
+//! ReferenceServer: a server of exactly known timing, against which the client proves itself.
 //!
 //! Where [`super::SimServer`] plays a scheduler, this one only beats: the first token a fixed time
 //! after the request has been read, every further one a fixed gap later, one event and one write a
@@ -53,7 +53,7 @@ pub struct MetronomeConfig {
 
 /// The truth of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beats {
+pub struct RequestTruth {
     /// The first 64 bytes of its prompt, as text: prompts that name themselves can be told apart.
     pub label: String,
     /// When it had been read, ns.
@@ -64,9 +64,9 @@ pub struct Beats {
 
 /// The server. It stops when dropped.
 #[derive(Debug)]
-pub struct Metronome {
+pub struct ReferenceServer {
     address: SocketAddr,
-    log: Arc<Mutex<Vec<Beats>>>,
+    log: Arc<Mutex<Vec<RequestTruth>>>,
     cpu: Arc<Cpu>,
     stop: Arc<Notify>,
     jobs: Option<Sender<Job>>,
@@ -84,7 +84,7 @@ struct Cpu {
 #[derive(Debug)]
 struct Job {
     socket: StdStream,
-    beats: Beats,
+    beats: RequestTruth,
     tokens: u32,
     written: u32,
     /// Bytes of an event that the socket has not taken yet.
@@ -107,7 +107,7 @@ enum End {
     Broken,
 }
 
-impl Metronome {
+impl ReferenceServer {
     /// Starts it on a free port of loopback. Its two threads inherit the caller's CPU affinity.
     ///
     /// # Errors
@@ -161,7 +161,7 @@ impl Metronome {
 
     /// The truth of the requests that ended whole since the last call.
     #[must_use]
-    pub fn take_log(&self) -> Vec<Beats> {
+    pub fn take_log(&self) -> Vec<RequestTruth> {
         std::mem::take(&mut *lock(&self.log))
     }
 
@@ -173,7 +173,7 @@ impl Metronome {
     }
 }
 
-impl Drop for Metronome {
+impl Drop for ReferenceServer {
     fn drop(&mut self) {
         self.stop.notify_one();
         self.jobs = None;
@@ -229,7 +229,11 @@ async fn serve(mut socket: TcpStream, clock: Clock, jobs: &Sender<Job>, cpu: &Cp
         let (done, ended) = oneshot::channel();
         let job = Job {
             socket: writer.try_clone().ok()?,
-            beats: Beats { label, received_ns, token_ns: Vec::with_capacity(tokens as usize) },
+            beats: RequestTruth {
+                label,
+                received_ns,
+                token_ns: Vec::with_capacity(tokens as usize),
+            },
             tokens,
             written: 0,
             rest: Vec::new(),
@@ -288,7 +292,7 @@ struct Beat {
     due: BinaryHeap<Reverse<(u64, usize)>>,
     jobs: Vec<Option<Job>>,
     free: Vec<usize>,
-    log: Arc<Mutex<Vec<Beats>>>,
+    log: Arc<Mutex<Vec<RequestTruth>>>,
     cpu: Arc<Cpu>,
 }
 

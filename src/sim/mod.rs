@@ -1,10 +1,9 @@
 //! The embedded server: a continuous-batching scheduler with known truth.
 //!
 //! [`Engine`] is a pure state machine in virtual time; [`virtual_run`] plays loads against it without waiting,
-//! [`SimServer`] plays it in real time over HTTP, [`Metronome`] only beats. It shares no reading of the protocol with the client's side.
+//! [`SimServer`] plays it in real time over HTTP, [`ReferenceServer`] only beats. It shares no reading of the protocol with the client's side.
 
 pub mod config;
-pub mod engine;
 mod exposition;
 pub mod fault;
 mod http;
@@ -17,19 +16,20 @@ pub mod preset;
 pub mod profile;
 mod request;
 mod routes;
-mod script;
+pub mod scheduler;
 mod stream;
+mod stream_script;
 mod truth;
 pub mod virtual_run;
 mod vocabulary;
 mod wire;
 
 pub use config::{Offer, SimConfig};
-pub use engine::{Engine, EngineEvent, EventKind, Gauges, RequestId, RequestSpec};
 pub use fault::{FaultKind, FaultSpec};
 pub use http::SimServer;
-pub use metronome::{Beats, Metronome, MetronomeConfig};
+pub use metronome::{MetronomeConfig, ReferenceServer, RequestTruth};
 pub use noise::{Noise, start_seed};
 pub use preset::Preset;
 pub use profile::{Costs, FrontEnd, Limits, Prefill, Profile};
+pub use scheduler::{Engine, EngineEvent, EventKind, Gauges, RequestId, RequestSpec};
 pub use truth::TruthRecord;

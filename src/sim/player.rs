@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::mpsc as ticks;
 
-use super::engine::{Engine, EngineEvent, EventKind, RequestId, RequestSpec};
 use super::exposition::{FinishReason, Finished, Observed};
+use super::scheduler::{Engine, EngineEvent, EventKind, RequestId, RequestSpec};
 use super::truth::lock;
 use crate::clock::Clock;
 use crate::units::ns_to_s;

@@ -15,15 +15,15 @@ use serde_json::json;
 use tokio::sync::{Notify, mpsc};
 
 use super::config::{Offer, SimConfig};
-use super::engine::{EventKind, RequestSpec};
 use super::exposition::Observed;
 use super::fault::{Active, FaultKind};
 use super::link::{Busy, Link};
 use super::player::{Command, Outcome, Submission, Tick, Ticket};
 use super::prefix_cache::PrefixCache;
 use super::request::{self, Api, Delivery, Form, Refusal, Rules, TokenIds, refuse};
-use super::script::{Script, Times};
+use super::scheduler::{EventKind, RequestSpec};
 use super::stream::{Reply, ReplyKind, Stamp, TokenStream};
+use super::stream_script::{Script, Times};
 use super::truth::{TruthLog, TruthRecord, lock};
 use super::vocabulary;
 use super::wire::{Field, Piece, Place, Usage, Writer};
@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     /// For how long the port shall be closed, told by `refuse`.
     pub(crate) refuse_ms: AtomicU64,
     pub(crate) refuse: Notify,
-    /// Told when the port has been closed.
+    /// ConclusionInput when the port has been closed.
     pub(crate) refusing: Notify,
 }
 

@@ -10,10 +10,10 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, Sleep};
 
-use super::engine::EventKind;
 use super::link::{Busy, Link};
 use super::player::{Outcome, Tick, Ticket};
-use super::script::{Ending, Script, Step, Steps};
+use super::scheduler::EventKind;
+use super::stream_script::{Ending, Script, Step, Steps};
 use super::truth::{TruthLog, TruthRecord};
 use crate::clock::Clock;
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::engine::{Engine, EngineEvent, EventKind, RequestId, RequestSpec};
+use super::scheduler::{Engine, EngineEvent, EventKind, RequestId, RequestSpec};
 
 /// When the slots of a closed loop send their first request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

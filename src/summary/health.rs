@@ -1,6 +1,6 @@
 //! The finding about requests that run in lockstep, and the median of a few values.
 
-use super::quantile;
+use super::distribution;
 use crate::record::stored::Health;
 use crate::record::{Finding, FindingCode, Severity};
 
@@ -26,5 +26,5 @@ pub fn waves_finding(health: &Health, sends: usize, point: &str) -> Option<Findi
 pub(super) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    quantile::of_sorted(&sorted, 0.5)
+    distribution::of_sorted(&sorted, 0.5)
 }

@@ -1,16 +1,16 @@
 //! Metrics of a round, then of a start. Pure.
 
+pub mod distribution;
 pub mod goodput;
 pub mod health;
 pub mod limit;
 pub mod measured;
 pub mod multiple;
-pub mod quantile;
 mod reported;
 pub mod samples;
 pub mod series;
 pub mod server_word;
-pub mod steady;
+pub mod steadiness;
 pub mod tokens;
 
 use std::collections::BTreeMap;
@@ -25,8 +25,8 @@ use crate::scenario::Slo;
 use crate::transport::{FailureKind, TokenSource};
 use crate::units::ns_to_s;
 
+pub use distribution::Distribution;
 pub use multiple::Multiples;
-pub use quantile::Distribution;
 pub use series::Series;
 
 /// One round with what it measured.

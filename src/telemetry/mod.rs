@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::transport::Client;
 use crate::transport::client::Endpoint;
 
-pub mod bounded;
+pub mod command;
 pub mod host;
 pub mod nvidia;
 pub mod prometheus;

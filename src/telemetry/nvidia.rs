@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::TelemetrySource;
-use super::bounded::output_within;
+use super::command::output_within;
 
 /// How long `nvidia-smi` may take. It answers in about 50 ms; a driver in trouble hangs for minutes.
 const QUERY_LIMIT: Duration = Duration::from_secs(5);

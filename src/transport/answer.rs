@@ -1,6 +1,6 @@
 //! An answer: the head and the body of a response, by whichever way it comes.
 //!
-//! Plain HTTP comes over our own [`Lines`]; `https` over reqwest, which sets TLS up as users expect
+//! Plain HTTP comes over our own [`ConnectionPool`]; `https` over reqwest, which sets TLS up as users expect
 //! and whose encryption costs more than its hand-overs.
 
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use hyper::body::Incoming;
 
+use super::connection::Connection;
 use super::connections::{Carrier, Connections};
-use super::line::Line;
-use super::lines::{LineError, Lines};
+use super::pool::{ConnectionPool, LineError};
 
 /// Why no answer came, or not all of it.
 #[derive(Debug)]
 pub(super) enum WireError {
-    Line(LineError),
+    Connection(LineError),
     Reqwest(reqwest::Error),
 }
 
@@ -29,7 +29,7 @@ impl From<reqwest::Error> for WireError {
 impl WireError {
     pub(super) fn as_error(&self) -> &(dyn std::error::Error + 'static) {
         match self {
-            Self::Line(error) => error,
+            Self::Connection(error) => error,
             Self::Reqwest(error) => error,
         }
     }
@@ -37,7 +37,7 @@ impl WireError {
     /// Whether no connection came to stand.
     pub(super) fn is_connect(&self) -> bool {
         match self {
-            Self::Line(error) => error.is_connect(),
+            Self::Connection(error) => error.is_connect(),
             Self::Reqwest(error) => error.is_connect(),
         }
     }
@@ -46,7 +46,7 @@ impl WireError {
 /// The way that requests take.
 #[derive(Clone)]
 pub(super) enum Way {
-    Lines(Arc<Lines>),
+    ConnectionPool(Arc<ConnectionPool>),
     Reqwest(reqwest::Client, Connections),
 }
 
@@ -60,11 +60,11 @@ pub(super) struct Answer {
 }
 
 enum Body {
-    Line {
-        line: Line,
+    Connection {
+        line: Connection,
         incoming: Incoming,
         carrier: Carrier,
-        lines: Arc<Lines>,
+        lines: Arc<ConnectionPool>,
     },
     Reqwest(reqwest::Response),
     /// It came to its end.
@@ -75,9 +75,9 @@ impl Way {
     /// Posts JSON and waits for the head of the answer.
     pub(super) async fn post(&self, url: &str, body: Bytes) -> Result<Answer, WireError> {
         match self {
-            Self::Lines(lines) => {
+            Self::ConnectionPool(lines) => {
                 let uri = path_of(url).parse().unwrap_or_default();
-                let reached = lines.post(uri, body).await.map_err(WireError::Line)?;
+                let reached = lines.post(uri, body).await.map_err(WireError::Connection)?;
                 let (head, incoming) = reached.response.into_parts();
                 let (line, carrier) = (reached.line, reached.carrier);
                 let lines = Arc::clone(lines);
@@ -85,7 +85,7 @@ impl Way {
                     status: head.status,
                     headers: head.headers,
                     carrier: Some(carrier),
-                    body: Body::Line { line, incoming, carrier, lines },
+                    body: Body::Connection { line, incoming, carrier, lines },
                 })
             }
             Self::Reqwest(http, connections) => {
@@ -118,15 +118,15 @@ impl Answer {
         let chunk = match &mut self.body {
             Body::Over => None,
             Body::Reqwest(response) => response.chunk().await?,
-            Body::Line { line, incoming, .. } => {
+            Body::Connection { line, incoming, .. } => {
                 let reused = line.answers() > 1;
                 line.chunk(incoming)
                     .await
-                    .map_err(|error| WireError::Line(LineError::Http { error, reused }))?
+                    .map_err(|error| WireError::Connection(LineError::Http { error, reused }))?
             }
         };
         if chunk.is_none()
-            && let Body::Line { line, carrier, lines, .. } =
+            && let Body::Connection { line, carrier, lines, .. } =
                 std::mem::replace(&mut self.body, Body::Over)
         {
             lines.put(line, carrier);

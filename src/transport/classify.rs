@@ -10,7 +10,7 @@ use reqwest::StatusCode;
 use super::FailureKind;
 use super::answer::WireError;
 use super::connections::Connections;
-use super::lines::LineError;
+use super::pool::LineError;
 
 /// The deepest chain of causes looked at: deeper ones are loops or noise.
 const MAX_CAUSES: usize = 16;
@@ -34,13 +34,13 @@ pub(super) fn transport(
     stage: Stage,
     connections: &Connections,
 ) -> (FailureKind, String) {
-    let clues = Clues::of(error, connections);
+    let clues = ErrorFacts::of(error, connections);
     (clues.kind(stage), describe(error))
 }
 
 /// What the chain of causes says.
 #[derive(Debug, Default)]
-struct Clues {
+struct ErrorFacts {
     connecting: bool,
     timed_out: bool,
     dns: bool,
@@ -52,7 +52,7 @@ struct Clues {
     reused: bool,
 }
 
-impl Clues {
+impl ErrorFacts {
     fn of(error: &WireError, connections: &Connections) -> Self {
         let mut clues = match error {
             WireError::Reqwest(error) => Self {
@@ -61,7 +61,7 @@ impl Clues {
                 dns: error.is_dns(),
                 ..Self::default()
             },
-            WireError::Line(error) => Self {
+            WireError::Connection(error) => Self {
                 connecting: error.is_connect(),
                 timed_out: matches!(error, LineError::ConnectTimeout(_)),
                 dns: matches!(error, LineError::Dns(_)),
@@ -213,11 +213,11 @@ mod tests {
 
     #[test]
     fn clues_of_our_own_machine_come_first() {
-        let connecting = |errno: Errno| Clues {
+        let connecting = |errno: Errno| ErrorFacts {
             connecting: true,
             io: Some(io::Error::from_raw_os_error(errno as i32).kind()),
             errno: Some(errno as i32),
-            ..Clues::default()
+            ..ErrorFacts::default()
         };
         for (errno, kind) in [
             (Errno::EMFILE, FailureKind::ClientDescriptors),
@@ -228,16 +228,16 @@ mod tests {
         ] {
             assert_eq!(connecting(errno).kind(AT_ONCE), kind, "{errno}");
         }
-        let dns = Clues { connecting: true, dns: true, ..Clues::default() };
+        let dns = ErrorFacts { connecting: true, dns: true, ..ErrorFacts::default() };
         assert_eq!(dns.kind(AT_ONCE), FailureKind::Dns);
-        let slow = Clues { connecting: true, timed_out: true, ..Clues::default() };
+        let slow = ErrorFacts { connecting: true, timed_out: true, ..ErrorFacts::default() };
         assert_eq!(slow.kind(AT_ONCE), FailureKind::ConnectTimeout);
     }
 
     #[test]
     fn a_connection_is_stale_only_where_it_closes_at_once() {
         let kind = |reused, ms| {
-            let clues = Clues { reused, closed: true, ..Clues::default() };
+            let clues = ErrorFacts { reused, closed: true, ..ErrorFacts::default() };
             clues.kind(Stage::Head { waited: Duration::from_millis(ms) })
         };
         assert_eq!(kind(true, 500), FailureKind::StaleConnection);

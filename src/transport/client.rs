@@ -16,11 +16,11 @@ use serde_json::Value;
 use super::answer::{Way, WireError};
 use super::classify::{self, Stage};
 use super::connections::Connections;
+use super::error_body::{self, compressed};
 use super::evidence::{Evidence, Redactor};
 use super::exchange::{self, Outgoing};
-use super::lines::Lines;
-use super::refusal::{self, compressed};
-use super::tally::most_events;
+use super::pool::ConnectionPool;
+use super::token_counter::most_events;
 use super::{BaseUrl, Failure, FailureKind};
 use crate::api::Dialect;
 use crate::clock::Clock;
@@ -148,8 +148,8 @@ impl Client {
         let http = super::tls::configure(builder, &settings)?
             .build()
             .map_err(|e| super::tls::build_error(e, &settings))?;
-        let way = match Lines::new(&settings, headers) {
-            Some(lines) => Way::Lines(Arc::new(lines)),
+        let way = match ConnectionPool::new(&settings, headers) {
+            Some(lines) => Way::ConnectionPool(Arc::new(lines)),
             None => Way::Reqwest(http.clone(), connections.clone()),
         };
         Ok(Self(Arc::new(Inner {
@@ -222,7 +222,7 @@ impl Client {
     /// Failures are left to the requests, which meet the same and keep the evidence.
     pub async fn open(&self, wanted: usize) -> usize {
         match &self.0.way {
-            Way::Lines(lines) => Lines::open(lines, wanted).await,
+            Way::ConnectionPool(lines) => ConnectionPool::open(lines, wanted).await,
             Way::Reqwest(..) => 0,
         }
     }
@@ -261,7 +261,7 @@ impl Client {
         let ends = evidence.ends(&self.0.redactor);
         Some(Failure {
             kind: classify::status(status),
-            message: self.0.redactor.message(&refusal::text(
+            message: self.0.redactor.message(&error_body::text(
                 status,
                 &reply.body,
                 reply.header("location"),

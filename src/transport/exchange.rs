@@ -18,10 +18,10 @@ use tokio::time::Sleep;
 use super::answer::{Answer, Way};
 use super::classify;
 use super::connections::Connections;
+use super::error_body::{self, compressed, said};
 use super::evidence::Redactor;
-use super::limits::Limits;
-use super::reading::{Fault, Reading};
-use super::refusal::{self, compressed, said};
+use super::response_reader::{Fault, Reading};
+use super::timeouts::Limits;
 use super::{Failure, FailureKind, TokenTimeline};
 use crate::api::Dialect;
 use crate::clock::Clock;
@@ -196,7 +196,7 @@ async fn refused(reading: &mut Reading<'_>, mut response: Answer) -> Fault {
     let status = response.status;
     let location = text_header(&response.headers, &LOCATION);
     let body = read_bounded(reading, &mut response).await;
-    Fault::new(classify::status(status), refusal::text(status, &body, location.as_deref()))
+    Fault::new(classify::status(status), error_body::text(status, &body, location.as_deref()))
 }
 
 /// Status 200 with a type that cannot be a stream: a gateway's page, or an answer in one piece.

@@ -1,31 +1,31 @@
 //! The wire: bytes to stamped events.
 
 mod answer;
+pub mod base_url;
 mod classify;
 pub mod client;
+mod connection;
 mod connections;
+mod error_body;
 mod evidence;
 mod exchange;
 pub mod failure;
-mod limits;
-mod line;
-mod lines;
 pub(crate) mod page;
-mod reading;
-mod refusal;
+mod pool;
+mod response_reader;
 pub mod sse;
-mod tally;
 pub mod timeline;
+mod timeouts;
 mod tls;
-pub mod url;
+mod token_counter;
 
 pub(crate) use evidence::Redactor;
 
+pub use base_url::BaseUrl;
 pub use client::{Client, ClientSettings, Endpoint, Reply};
 pub use exchange::{Exchange, TokenSource};
 pub use failure::{Failure, FailureKind};
 pub use timeline::{TokenEvent, TokenTimeline};
-pub use url::BaseUrl;
 
 /// How the client names itself to servers.
 const USER_AGENT_NAME: &str = concat!("inferometer/", env!("CARGO_PKG_VERSION"));

@@ -1,7 +1,7 @@
 //! The gate: what fails, with which code, and what comes first.
 
+use inferometer::compare::design::{DaySpread, Pairing};
 use inferometer::compare::gate::gate;
-use inferometer::compare::mode::{DaySpread, Meeting};
 use inferometer::compare::{Comparison, Verdict};
 use inferometer::metric::Measure;
 use inferometer::settings::JudgeSettings;
@@ -11,7 +11,7 @@ use super::modes::{contender, judged, starts};
 fn compared(factor: f64) -> Comparison {
     let base = contender("a", starts(6, 0, 0, 1.0));
     let new = contender("b", starts(6, 1, 0, factor));
-    judged(&base, &new, Meeting::Blocks, DaySpread::None)
+    judged(&base, &new, Pairing::Blocks, DaySpread::None)
 }
 
 fn code(comparison: &Comparison, change: impl FnOnce(&mut JudgeSettings)) -> u8 {
@@ -70,7 +70,7 @@ fn only_the_named_figures_gate() {
     let new = contender("b", starts(6, 1, 0, 1.1));
     let settings = JudgeSettings { gate: Some(vec![Measure::ITL_P99]), ..JudgeSettings::default() };
     let standing =
-        inferometer::compare::mode::standing(&base, &new, Meeting::Blocks, DaySpread::None, "");
+        inferometer::compare::design::standing(&base, &new, Pairing::Blocks, DaySpread::None, "");
     let judging = inferometer::compare::judge::Judging {
         standing: &standing,
         settings: &settings,

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use inferometer::compare::calibration::{CalibratedTime, Calibration, CellNoise, work_of};
-use inferometer::compare::contender::{Contender, ContenderPoint, Facts};
+use inferometer::compare::design::{DaySpread, Pairing, standing};
 use inferometer::compare::judge::{Judging, judge};
-use inferometer::compare::mode::{DaySpread, Meeting, standing};
+use inferometer::compare::side::{ComparedPoint, ComparedSide, Facts};
 use inferometer::compare::{Cell, Comparison, Mode, Verdict};
 use inferometer::metric::{Measure, Metric};
 use inferometer::plan::Phase;
@@ -60,10 +60,10 @@ pub(super) fn start(block: u32, at_s: i64, identity: Option<&str>, ms: f64) -> M
     }
 }
 
-pub(super) fn contender(label: &str, starts: Vec<MeasuredStart>) -> Contender {
+pub(super) fn contender(label: &str, starts: Vec<MeasuredStart>) -> ComparedSide {
     let set = |text: &str| BTreeSet::from([text.to_owned()]);
     let point = point();
-    Contender {
+    ComparedSide {
         label: label.into(),
         runs: vec![format!("{label}-run")],
         facts: Facts {
@@ -72,7 +72,7 @@ pub(super) fn contender(label: &str, starts: Vec<MeasuredStart>) -> Contender {
             apis: set("completions"),
             ..Facts::default()
         },
-        points: vec![ContenderPoint { id: point.id(), phase: Phase::Load, point, starts }],
+        points: vec![ComparedPoint { id: point.id(), phase: Phase::Load, point, starts }],
     }
 }
 
@@ -90,9 +90,9 @@ pub(super) fn starts(count: u32, from_s: i64, hours: i64, factor: f64) -> Vec<Me
 }
 
 pub(super) fn judged_with(
-    base: &Contender,
-    new: &Contender,
-    (meeting, day): (Meeting, DaySpread),
+    base: &ComparedSide,
+    new: &ComparedSide,
+    (meeting, day): (Pairing, DaySpread),
     calibration: Option<&Calibration>,
 ) -> Comparison {
     let standing = standing(base, new, meeting, day, "the command that decides");
@@ -108,9 +108,9 @@ pub(super) fn judged_with(
 }
 
 pub(super) fn judged(
-    base: &Contender,
-    new: &Contender,
-    meeting: Meeting,
+    base: &ComparedSide,
+    new: &ComparedSide,
+    meeting: Pairing,
     day: DaySpread,
 ) -> Comparison {
     judged_with(base, new, (meeting, day), None)
@@ -124,7 +124,7 @@ pub(super) fn step(comparison: &Comparison) -> &Cell {
 fn one_start_against_one_is_advice_with_the_interval_within_the_start() {
     let base = contender("main", starts(1, 0, 1, 1.0));
     let new = contender("new", starts(1, DAY_S, 1, 1.3));
-    for meeting in [Meeting::PlainUrl, Meeting::Restarted] {
+    for meeting in [Pairing::PlainUrl, Pairing::Restarted] {
         let found = judged(&base, &new, meeting, DaySpread::Unknown);
         assert_eq!(found.mode, Mode::SingleStart);
         let advice = found.advice.as_ref().unwrap();
@@ -144,17 +144,17 @@ fn one_start_against_one_is_advice_with_the_interval_within_the_start() {
 fn a_saved_baseline_of_one_day_needs_the_spread_between_days() {
     let base = contender("main", starts(8, 0, 0, 1.0));
     let new = contender("new", starts(8, DAY_S, 0, 1.1));
-    let unknown = judged(&base, &new, Meeting::Restarted, DaySpread::Unknown);
+    let unknown = judged(&base, &new, Pairing::Restarted, DaySpread::Unknown);
     assert_eq!(unknown.mode, Mode::Saved);
     assert!(unknown.advice.as_ref().unwrap().contains("calibrate"), "{:?}", unknown.advice);
     assert_eq!((step(&unknown).verdict, unknown.gate.exit_code), (Verdict::Inconclusive, 0));
     // The simulator has no days.
-    let none = judged(&base, &new, Meeting::Restarted, DaySpread::None);
+    let none = judged(&base, &new, Pairing::Restarted, DaySpread::None);
     assert_eq!((none.mode, step(&none).verdict), (Mode::Saved, Verdict::Regressed));
     // Calibrated: 0.3 % between days lets 10 % through, 4 % does not.
     for (day_sd, verdict) in [(0.003, Verdict::Regressed), (0.04, Verdict::Inconclusive)] {
         let known = calibration(&[0.0, 2.0_f64.sqrt() * day_sd], 0.01);
-        let grounds = (Meeting::Restarted, DaySpread::Calibrated);
+        let grounds = (Pairing::Restarted, DaySpread::Calibrated);
         let found = judged_with(&base, &new, grounds, Some(&known));
         assert_eq!(step(&found).verdict, verdict, "{day_sd}: {:?}", step(&found));
         // What was not calibrated is not judged.
@@ -197,7 +197,7 @@ fn a_calibrated_noisy_figure_is_observed_and_it_is_said() {
     let new = contender("b", starts(8, 1, 0, 1.2));
     let found = |detectable| {
         let known = calibration(&[0.0], detectable);
-        judged_with(&base, &new, (Meeting::Blocks, DaySpread::None), Some(&known))
+        judged_with(&base, &new, (Pairing::Blocks, DaySpread::None), Some(&known))
     };
     assert!(step(&found(0.02)).gated);
     let noisy = found(0.03);
@@ -214,20 +214,20 @@ fn history_judges_by_the_spread_of_starts_gathered_over_days() {
         (3, 1.2, Verdict::Regressed),
     ] {
         let new = contender("new", starts(count, 30 * DAY_S, 0, factor));
-        let found = judged(&base, &new, Meeting::PlainUrl, DaySpread::Unknown);
+        let found = judged(&base, &new, Pairing::PlainUrl, DaySpread::Unknown);
         assert_eq!((found.mode, found.advice.as_ref()), (Mode::History, None));
         assert_eq!(step(&found).verdict, verdict, "{count} × {factor}: {:?}", step(&found));
     }
     // Eight starts of one day say nothing of days.
     let one_day = contender("main", starts(8, 0, 0, 1.0));
     let new = contender("new", starts(1, 30 * DAY_S, 0, 1.2));
-    let found = judged(&one_day, &new, Meeting::PlainUrl, DaySpread::Unknown);
+    let found = judged(&one_day, &new, Pairing::PlainUrl, DaySpread::Unknown);
     assert_eq!(step(&found).verdict, Verdict::Inconclusive);
     assert!(found.advice.unwrap().contains("from one day"));
     // One process measured eight times is one start.
     let same = (0..8).map(|day| start(day, i64::from(day) * DAY_S, Some("boot-1"), 10.0));
     let found =
-        judged(&contender("main", same.collect()), &new, Meeting::PlainUrl, DaySpread::Unknown);
+        judged(&contender("main", same.collect()), &new, Pairing::PlainUrl, DaySpread::Unknown);
     assert_eq!(found.mode, Mode::SingleStart);
 }
 
@@ -243,7 +243,7 @@ fn two_urls_are_routes_only_where_both_tell_the_same_start() {
     let with = |a, b| {
         let (base, new) =
             (contender("direct", rounds(a, 1.0)), contender("gateway", rounds(b, 1.1)));
-        judged(&base, &new, Meeting::Routes, DaySpread::None)
+        judged(&base, &new, Pairing::Routes, DaySpread::None)
     };
     let same = with(Some("boot-1"), Some("boot-1"));
     assert_eq!((same.mode, same.blocks, same.advice.as_ref()), (Mode::Routes, 6, None));
@@ -265,14 +265,14 @@ fn several_runs_of_a_baseline_meet_in_their_blocks_mean() {
     runs.extend(starts(5, 3600, 0, 1.21));
     let base = contender("main", runs);
     let new = contender("new", starts(5, 7200, 0, 1.1));
-    let found = judged(&base, &new, Meeting::Restarted, DaySpread::None);
+    let found = judged(&base, &new, Pairing::Restarted, DaySpread::None);
     assert_eq!(found.blocks, 5);
     // √(1 × 1.21) = 1.1: no change against the mean of both.
     assert!(step(&found).change.unwrap().abs() < 0.003, "{:?}", step(&found));
     // One run of another seed: nothing pairs.
     let mut other = starts(5, 0, 0, 1.0);
     other[2].seed = Seed(99);
-    let found = judged(&contender("main", other), &new, Meeting::Restarted, DaySpread::None);
+    let found = judged(&contender("main", other), &new, Pairing::Restarted, DaySpread::None);
     assert_eq!(step(&found).pairs.len(), 5);
     assert_eq!(step(&found).verdict, Verdict::Regressed);
 }
@@ -280,7 +280,7 @@ fn several_runs_of_a_baseline_meet_in_their_blocks_mean() {
 #[test]
 fn what_differs_in_kind_is_incomparable_and_says_in_what() {
     let base = contender("a", starts(6, 0, 0, 1.0));
-    type Change = fn(&mut Contender);
+    type Change = fn(&mut ComparedSide);
     let changes: [(Change, &str); 5] = [
         (|c| c.facts.definitions = BTreeSet::from(["vllm".into()]), "definitions"),
         (|c| c.facts.models = BTreeSet::from(["other".into()]), "models"),
@@ -294,7 +294,7 @@ fn what_differs_in_kind_is_incomparable_and_says_in_what() {
     for (change, word) in changes {
         let mut new = contender("b", starts(6, 1, 0, 1.5));
         change(&mut new);
-        let found = judged(&base, &new, Meeting::Blocks, DaySpread::None);
+        let found = judged(&base, &new, Pairing::Blocks, DaySpread::None);
         let cell = step(&found);
         assert_eq!(cell.verdict, Verdict::Incomparable, "{word}");
         assert!(cell.reason_text().contains(word), "{cell:?}");
@@ -307,14 +307,14 @@ fn what_differs_in_kind_is_incomparable_and_says_in_what() {
 fn load_points_of_one_side_are_new_or_removed_and_fail_nothing() {
     let (mut base, mut new) =
         (contender("a", starts(6, 0, 0, 1.0)), contender("b", starts(6, 1, 0, 1.0)));
-    let extra = |side: &mut Contender, id: &str| {
+    let extra = |side: &mut ComparedSide, id: &str| {
         let mut point = side.points[0].clone();
         point.id = id.into();
         side.points.push(point);
     };
     extra(&mut base, "chat/old/c1");
     extra(&mut new, "chat/fresh/c1");
-    let found = judged(&base, &new, Meeting::Blocks, DaySpread::None);
+    let found = judged(&base, &new, Pairing::Blocks, DaySpread::None);
     let verdict_at = |id: &str| found.cells.iter().find(|c| c.point == id).unwrap().verdict;
     assert_eq!(verdict_at("chat/old/c1"), Verdict::Removed);
     assert_eq!(verdict_at("chat/fresh/c1"), Verdict::New);
@@ -331,7 +331,7 @@ fn an_invalid_start_costs_its_block_and_a_fifth_of_them_the_figure() {
     let base = contender("a", starts(8, 0, 0, 1.0));
     let mut few = starts(8, 1, 0, 1.1);
     busy(&mut few, 3);
-    let found = judged(&base, &contender("b", few.clone()), Meeting::Blocks, DaySpread::None);
+    let found = judged(&base, &contender("b", few.clone()), Pairing::Blocks, DaySpread::None);
     assert_eq!((found.blocks, step(&found).verdict), (7, Verdict::Regressed));
     assert_eq!(step(&found).pairs[3].1, None);
     assert!(
@@ -342,10 +342,10 @@ fn an_invalid_start_costs_its_block_and_a_fifth_of_them_the_figure() {
     // Unpaired sides of equal length: one invalid start of each leaves seven of eight on both.
     let mut other = base.clone();
     busy(&mut other.points[0].starts, 5);
-    let found = judged(&other, &contender("b", few.clone()), Meeting::PlainUrl, DaySpread::None);
+    let found = judged(&other, &contender("b", few.clone()), Pairing::PlainUrl, DaySpread::None);
     assert_eq!(found.blocks, 7, "{:?}", found.notes);
     busy(&mut few, 5);
-    let found = judged(&base, &contender("b", few), Meeting::Blocks, DaySpread::None);
+    let found = judged(&base, &contender("b", few), Pairing::Blocks, DaySpread::None);
     assert_eq!((step(&found).verdict, found.gate.exit_code), (Verdict::Invalid, 4));
 }
 
@@ -381,12 +381,12 @@ fn a_start_whose_tails_are_late_keeps_its_medians() {
         ..Default::default()
     };
     new[2].health = vec![late(0.1, 900.0)];
-    let found = judged(&base, &contender("b", new.clone()), Meeting::Blocks, DaySpread::None);
+    let found = judged(&base, &contender("b", new.clone()), Pairing::Blocks, DaySpread::None);
     let note = |found: &Comparison| found.notes[0].text.clone();
     assert!(note(&found).starts_with("means and tails of restart 3 of b left out"), "{found:?}");
     let pair = |measure| found.cells.iter().find(|c| c.measure == measure).unwrap().pairs[2];
     assert!(pair(Measure::ITL_P50).1.is_some() && pair(Measure::ITL_P99).1.is_none());
     new[2].health = vec![late(900.0, 900.0)];
-    let found = judged(&base, &contender("b", new), Meeting::Blocks, DaySpread::None);
+    let found = judged(&base, &contender("b", new), Pairing::Blocks, DaySpread::None);
     assert!(note(&found).starts_with("latencies of restart 3 of b left out"), "{found:?}");
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use inferometer::api::chat::Chat;
 use inferometer::api::completions::Completions;
-use inferometer::api::tokens::parse_tokenized;
+use inferometer::api::tokenize::parse_tokenized;
 use inferometer::api::{Dialect, error_text};
 use inferometer::transport::sse::Decoder;
 use inferometer::transport::{FailureKind, TokenSource};

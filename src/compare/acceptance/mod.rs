@@ -21,7 +21,7 @@ use super::cell::Cell;
 use super::decide::decide;
 use super::decision::{Decision, Deviation, Flag};
 use super::failures::{FailureCounts, FailureFlag, FailureOptions, judge};
-use super::looks::{Looks, Step};
+use super::interim_looks::{InterimLooks, Step};
 use super::options::{ErrorTerm, Options};
 use super::verdict::Verdict;
 use super::world::{Effect, Starts, World};
@@ -344,7 +344,7 @@ pub fn table(reports: u32, seed: Seed) -> Vec<Figure> {
     figures
 }
 
-/// Looks at 5, 8 and 12 blocks with a third of the error each.
+/// InterimLooks at 5, 8 and 12 blocks with a third of the error each.
 fn look_figures(reports: u32, seed: Seed) -> Vec<Figure> {
     let world = World::simulated(20);
     let looks = [5, 8, 12];
@@ -365,7 +365,7 @@ struct LookShares {
 }
 
 fn run_looks(world: &World, at: &[u32], effect: Effect, reports: u32, seed: Seed) -> LookShares {
-    let looks = Looks::at(at).unwrap_or_else(|| Looks::once(8));
+    let looks = InterimLooks::at(at).unwrap_or_else(|| InterimLooks::once(8));
     let options = Options { looks: looks.count(), ..Options::default() };
     let (mut changed, mut blocks_taken) = (0_u32, 0_u32);
     for report in 0..reports {

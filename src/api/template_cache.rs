@@ -1,4 +1,4 @@
-//! Familiar events: one that differs from an earlier one in its text and numbers alone is not parsed
+//! TemplateCache events: one that differs from an earlier one in its text and numbers alone is not parsed
 //! again.
 //!
 //! Nearly all events of a stream have one form: only the text, the running counts, and from answer
@@ -38,7 +38,7 @@ const MOST_DIGITS: usize = 18;
 /// What it wraps must look at generated text for whether there is any, and for nothing else, as both
 /// built-in dialects do.
 #[derive(Debug, Default)]
-pub struct Familiar<D> {
+pub struct TemplateCache<D> {
     dialect: D,
     forms: [OnceLock<Form>; FORMS],
     tried: AtomicU32,
@@ -68,7 +68,7 @@ enum Slot {
     CompletionTokens,
 }
 
-impl<D: Dialect> Familiar<D> {
+impl<D: Dialect> TemplateCache<D> {
     /// Nothing learned yet.
     #[must_use]
     pub fn new(dialect: D) -> Self {
@@ -97,7 +97,7 @@ impl<D: Dialect> Familiar<D> {
     }
 }
 
-impl<D: Dialect> Dialect for Familiar<D> {
+impl<D: Dialect> Dialect for TemplateCache<D> {
     fn name(&self) -> &'static str {
         self.dialect.name()
     }
@@ -305,13 +305,13 @@ mod tests {
     const THOUGHT: &str =
         r#"{"id":"c-1","choices":[{"delta":{"reasoning_content":"a","content":null}}]}"#;
 
-    fn knowing<D: Dialect>(dialect: D, data: &str) -> Familiar<D> {
-        let familiar = Familiar::new(dialect);
+    fn knowing<D: Dialect>(dialect: D, data: &str) -> TemplateCache<D> {
+        let familiar = TemplateCache::new(dialect);
         familiar.event(data.as_bytes()).unwrap();
         familiar
     }
 
-    fn known(familiar: &Familiar<impl Dialect>, data: &str) -> Option<StreamEvent> {
+    fn known(familiar: &TemplateCache<impl Dialect>, data: &str) -> Option<StreamEvent> {
         let event = familiar.recognise(data.as_bytes())?;
         assert_eq!(Ok(&event), familiar.dialect.event(data.as_bytes()).as_ref(), "{data}");
         Some(event)
@@ -386,13 +386,13 @@ mod tests {
 
     #[test]
     fn forms_and_tries_are_bounded() {
-        let familiar = Familiar::new(Completions);
+        let familiar = TemplateCache::new(Completions);
         for number in 0..100 {
             let event = format!(r#"{{"choices":[{{"text":"a","logprobs":{number}}}]}}"#);
             familiar.event(event.as_bytes()).unwrap();
         }
         assert!(familiar.forms.iter().all(|form| form.get().is_some()));
-        let familiar = Familiar::new(Completions);
+        let familiar = TemplateCache::new(Completions);
         for _ in 0..100 {
             familiar.event(br#"{"choices":[{"text":"\n"}]}"#).unwrap();
         }

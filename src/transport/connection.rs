@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 type Driving = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
 /// A connection that stands. Dropped, it closes.
-pub(super) struct Line {
+pub(super) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     drive: Drive,
     /// Answers that it has carried.
@@ -33,7 +33,7 @@ pub(super) struct Line {
 struct Drive {
     /// None once it has ended.
     connection: Option<Driving>,
-    bell: Arc<Bell>,
+    bell: Arc<TurnWaker>,
     waker: Waker,
 }
 
@@ -41,7 +41,7 @@ struct Drive {
 /// every chunk over a channel whose two ends wake each other, which within one task only means one
 /// idle turn more an event.
 #[derive(Debug, Default)]
-struct Bell {
+struct TurnWaker {
     /// One of the three below.
     state: AtomicU8,
     task: Mutex<Option<Waker>>,
@@ -54,7 +54,7 @@ const AT_WORK: u8 = 1;
 /// The task is at work, and the bell has rung.
 const RUNG: u8 = 2;
 
-impl Wake for Bell {
+impl Wake for TurnWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -68,7 +68,7 @@ impl Wake for Bell {
     }
 }
 
-impl Bell {
+impl TurnWaker {
     fn wake_task(&self) {
         if let Some(task) = &*self.task.lock().unwrap_or_else(PoisonError::into_inner) {
             task.wake_by_ref();
@@ -96,7 +96,7 @@ impl Bell {
 
 impl Drive {
     fn new(connection: Driving) -> Self {
-        let bell = Arc::new(Bell::default());
+        let bell = Arc::new(TurnWaker::default());
         let waker = Waker::from(Arc::clone(&bell));
         Self { connection: Some(connection), bell, waker }
     }
@@ -110,7 +110,7 @@ impl Drive {
         }
     }
 
-    /// One turn for a task that looks at what came of it next, and calls [`Bell::wait`] if it is
+    /// One turn for a task that looks at what came of it next, and calls [`TurnWaker::wait`] if it is
     /// nothing.
     fn turn_for(&mut self, task: &Waker) {
         self.bell.begin(task);
@@ -126,7 +126,7 @@ pub(super) struct Unsent {
     pub(super) request: Option<Request<Full<Bytes>>>,
 }
 
-impl Line {
+impl Connection {
     /// Begins to speak HTTP/1.1 over a socket. Nothing is sent.
     pub(super) async fn open(
         socket: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,

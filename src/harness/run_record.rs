@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::faction::DATASET;
-use super::side::{self, SideServer};
-use super::{Detail, execute};
+use super::server_handle::{self, SideServer};
+use super::{Detail, session};
 use crate::clock::Clock;
 use crate::environment;
 use crate::error::Result;
@@ -148,10 +148,10 @@ pub(super) async fn preflight(
     reporter: &mut dyn Reporter,
 ) -> Result<()> {
     let clock = Clock::start();
-    for (side, target) in side::targets(settings) {
+    for (side, target) in server_handle::targets(settings) {
         let mut server = SideServer::new(side, &target, settings, store, "preflight")?;
         let started = server.start(0, clock).await?;
-        let client = side::client(&started.url, settings, execute::SPARE_CONNECTIONS)?;
+        let client = server_handle::client(&started.url, settings, session::SPARE_CONNECTIONS)?;
         let report = preflight::run(&client, clock, settings, Demands::of(&plan.points)).await;
         server.finish().await?;
         // What ends the checks is told once, as their error.

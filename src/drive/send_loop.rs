@@ -6,11 +6,11 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::aim::{Aim, Turn};
-use super::feed::Ready;
-use super::gate::Gate;
+use super::gate::Admission;
+use super::goal::{Control, Goal};
 use super::interrupt::{Interrupt, Urgency};
-use super::tally::{Flight, Tally};
+use super::prefetch::PreparedRequest;
+use super::recorder::{Flight, RoundRecorder};
 use super::{ErrorLimit, Wire};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -50,9 +50,9 @@ enum Stage {
 pub(super) struct Setup<'a> {
     pub(super) wire: &'a Arc<Wire>,
     pub(super) clock: Clock,
-    pub(super) gate: Gate,
-    pub(super) aim: Aim,
-    pub(super) tally: Tally,
+    pub(super) gate: Admission,
+    pub(super) aim: Goal,
+    pub(super) tally: RoundRecorder,
     /// None where nothing is measured.
     pub(super) lag: Option<LagSampler>,
     pub(super) ident: RequestIdent,
@@ -63,9 +63,9 @@ pub(super) struct Setup<'a> {
 
 /// What the loop leaves behind.
 #[derive(Debug)]
-pub(super) struct Landed {
-    pub(super) aim: Aim,
-    pub(super) tally: Tally,
+pub(super) struct LoopResult {
+    pub(super) aim: Goal,
+    pub(super) tally: RoundRecorder,
     pub(super) ending: Ending,
     pub(super) client_cpu: Option<f64>,
     pub(super) loop_lag_p50_ms: Option<f64>,
@@ -84,24 +84,24 @@ pub(super) struct Counts {
 }
 
 /// A request in flight, and the way to stop it.
-struct Flying {
+struct InFlight {
     flight: Flight,
     /// None once it was told.
     stop: Option<oneshot::Sender<()>>,
 }
 
-pub(super) struct Engine<'a> {
+pub(super) struct SendLoop<'a> {
     wire: &'a Arc<Wire>,
     clock: Clock,
     /// None once sending has stopped: the threads behind it end.
-    gate: Option<Gate>,
-    aim: Aim,
-    tally: Tally,
+    gate: Option<Admission>,
+    aim: Goal,
+    tally: RoundRecorder,
     ident: RequestIdent,
     limit: ErrorLimit,
     expected_s: f64,
     flights: JoinSet<Exchange>,
-    flying: HashMap<Id, Flying>,
+    flying: HashMap<Id, InFlight>,
     stage: Stage,
     ending: Ending,
     error: Option<Error>,
@@ -113,7 +113,7 @@ pub(super) struct Engine<'a> {
     guard_reached: Option<u32>,
 }
 
-impl<'a> Engine<'a> {
+impl<'a> SendLoop<'a> {
     pub(super) fn new(setup: Setup<'a>) -> Self {
         Self {
             wire: setup.wire,
@@ -145,7 +145,7 @@ impl<'a> Engine<'a> {
         mut self,
         interrupt: &Interrupt,
         show: &mut (dyn FnMut(Counts) + Send),
-    ) -> Result<Landed> {
+    ) -> Result<LoopResult> {
         let clock = self.clock;
         let mut urgency = Urgency::None;
         let mut shown_ns = 0;
@@ -202,14 +202,14 @@ impl<'a> Engine<'a> {
             Stage::Sending => {
                 let Some(gate) = self.gate.as_mut() else { return };
                 match self.aim.tick(now_ns, gate) {
-                    Turn::Go => {}
-                    Turn::Opened => {
+                    Control::Go => {}
+                    Control::Opened => {
                         self.cpu = Some(CpuMeter::start(self.clock));
                         if let Some(lag) = &mut self.lag {
                             lag.start();
                         }
                     }
-                    Turn::Over => self.stop_sending(now_ns, Ending::Done),
+                    Control::Over => self.stop_sending(now_ns, Ending::Done),
                 }
             }
             Stage::Draining { until_ns } if now_ns >= until_ns => self.leave(now_ns),
@@ -255,7 +255,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn launch(&mut self, ready: Result<Ready>) {
+    fn launch(&mut self, ready: Result<PreparedRequest>) {
         let now_ns = self.clock.now_ns();
         let ready = match ready {
             Ok(ready) => ready,
@@ -278,7 +278,7 @@ impl<'a> Engine<'a> {
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { drop(stopped.await) };
         let task = self.flights.spawn(async move { wire.exchange(clock, ready, stopped).await });
-        self.flying.insert(task.id(), Flying { flight, stop: Some(stop) });
+        self.flying.insert(task.id(), InFlight { flight, stop: Some(stop) });
         self.sent += 1;
     }
 
@@ -288,7 +288,7 @@ impl<'a> Engine<'a> {
         let in_flight = self.in_flight();
         let now_ns = self.clock.now_ns();
         let id = landed.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
-        let Some(Flying { flight, .. }) = self.flying.remove(&id) else { return };
+        let Some(InFlight { flight, .. }) = self.flying.remove(&id) else { return };
         let exchange = match landed {
             Ok((_, exchange)) => exchange,
             Err(error) => ended_early(&flight, now_ns, &error),
@@ -301,7 +301,7 @@ impl<'a> Engine<'a> {
                 self.guard_reached = gate.guard();
             }
         }
-        if turn == Turn::Over {
+        if turn == Control::Over {
             self.stop_sending(end_ns, Ending::Done);
         } else {
             self.refill(now_ns);
@@ -325,16 +325,16 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn finish(mut self) -> Result<Landed> {
+    fn finish(mut self) -> Result<LoopResult> {
         let now_ns = self.clock.now_ns();
         let window = self.aim.window();
-        for (_, Flying { flight, .. }) in std::mem::take(&mut self.flying) {
+        for (_, InFlight { flight, .. }) in std::mem::take(&mut self.flying) {
             let exchange = unfinished(&flight, now_ns, FailureKind::Cancelled, STOPPED.to_owned());
             self.tally.enter(&flight, &exchange, window, |_| {});
         }
         match self.error {
             Some(error) => Err(error),
-            None => Ok(Landed {
+            None => Ok(LoopResult {
                 aim: self.aim,
                 tally: self.tally,
                 ending: self.ending,
@@ -347,7 +347,11 @@ impl<'a> Engine<'a> {
     }
 }
 
-async fn next_of(gate: &mut Option<Gate>, clock: Clock, in_flight: u32) -> Result<Ready> {
+async fn next_of(
+    gate: &mut Option<Admission>,
+    clock: Clock,
+    in_flight: u32,
+) -> Result<PreparedRequest> {
     match gate {
         Some(gate) => gate.next(clock, in_flight).await,
         None => std::future::pending().await,

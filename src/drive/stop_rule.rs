@@ -14,14 +14,14 @@ enum Intake {
 /// The roll of the measured requests, by the stop rule: the first so many, and those of the first so
 /// many seconds, whichever comes later, bounded by the longest time.
 #[derive(Debug, Clone)]
-pub(super) struct Roll {
+pub(super) struct StopTracker {
     rule: StopRule,
     intake: Intake,
     sent: u64,
     ended: u64,
 }
 
-impl Roll {
+impl StopTracker {
     pub(super) fn new(rule: StopRule) -> Self {
         Self { rule, intake: Intake::Open, sent: 0, ended: 0 }
     }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     fn parts(rule: StopRule, sends_s: &[f64]) -> Vec<Part> {
-        let mut roll = Roll::new(rule);
+        let mut roll = StopTracker::new(rule);
         sends_s.iter().map(|s| roll.enter(*s)).collect()
     }
 
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn is_over_when_the_last_measured_has_ended_not_before() {
-        let mut roll = Roll::of(2);
+        let mut roll = StopTracker::of(2);
         assert_eq!(roll.enter(0.0), Part::Measured);
         assert!(!roll.ended(0.1));
         assert_eq!(roll.enter(0.1), Part::Measured);
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn time_alone_can_end_it() {
-        let mut roll = Roll::new(rule(1, 1.0, 2.0));
+        let mut roll = StopTracker::new(rule(1, 1.0, 2.0));
         assert_eq!(roll.enter(0.5), Part::Measured);
         assert!(!roll.ended(0.6));
         roll.at(1.0);

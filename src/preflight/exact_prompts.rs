@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Examination;
 use super::probe::PROBE_TOKENS;
 use crate::api::Offers;
-use crate::api::tokens::{Tokenized, parse_tokenized, tokenize_body};
+use crate::api::tokenize::{Tokenized, parse_tokenized, tokenize_body};
 use crate::record::{FindingCode, Severity};
 use crate::scenario::Prompt;
 use crate::scenario::prompt::{CountedProbe, TextCalibration, WORDS};

@@ -37,7 +37,7 @@ pub(super) struct Flight {
 
 /// What has been measured so far. Memory per request: its record alone.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct RoundRecorder {
     keep: Keep,
     pub(super) records: Vec<RequestRecord>,
     pub(super) itl: GapHistogram,
@@ -54,7 +54,7 @@ pub(super) struct Tally {
     e2el_sum_s: f64,
 }
 
-impl Tally {
+impl RoundRecorder {
     /// A tally of about `requests` requests. Room for them is made ahead, before any token can wait
     /// for it.
     pub(super) fn new(keep: Keep, requests: u32) -> Self {
@@ -138,8 +138,8 @@ impl Tally {
 mod tests {
     use super::*;
 
-    fn tally(completed: u64, failed: u64, unauthorized: u64) -> Tally {
-        Tally { completed, failed, unauthorized, ..Tally::new(Keep::Nothing, 0) }
+    fn tally(completed: u64, failed: u64, unauthorized: u64) -> RoundRecorder {
+        RoundRecorder { completed, failed, unauthorized, ..RoundRecorder::new(Keep::Nothing, 0) }
     }
 
     #[test]

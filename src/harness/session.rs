@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::conclude;
+use super::extensions::Extensions;
 use super::health::Notes;
 use super::measure;
-use super::own::Own;
 use super::prompts::PromptFiles;
-use super::proof::Proof;
-use super::side::{self, SideServer};
-use super::watch::Watch;
+use super::proof::ProvenCapacity;
+use super::server_handle::{self, SideServer};
+use super::telemetry::RoundTelemetry;
 use crate::clock::Clock;
-use crate::compare::looks::{Looks, Step};
+use crate::compare::interim_looks::{InterimLooks, Step};
 use crate::drive::{Interrupt, Urgency};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
@@ -37,8 +37,8 @@ pub(super) struct Parts<'a> {
     pub(super) clock: Clock,
     pub(super) interrupt: Interrupt,
     pub(super) reporter: LossyReporter<'a>,
-    pub(super) own: &'a Own,
-    pub(super) looks: Looks,
+    pub(super) own: &'a Extensions,
+    pub(super) looks: InterimLooks,
 }
 
 /// A run under way.
@@ -50,21 +50,21 @@ pub(super) struct Session<'a> {
     pub(super) interrupt: Interrupt,
     pub(super) reporter: LossyReporter<'a>,
     pub(super) files: PromptFiles,
-    pub(super) own: &'a Own,
+    pub(super) own: &'a Extensions,
     pub(super) writer: RunWriter,
-    pub(super) sides: BTreeMap<Side, Bench>,
+    pub(super) sides: BTreeMap<Side, SideState>,
     /// Who watches each side's rounds.
-    pub(super) watches: BTreeMap<Side, Watch>,
+    pub(super) watches: BTreeMap<Side, RoundTelemetry>,
     /// What the rounds told of the client and the load.
     pub(super) notes: Notes,
     pub(super) store: &'a Store,
     /// What the client is known to measure truly.
-    pub(super) proof: Proof,
-    looks: Looks,
+    pub(super) proof: ProvenCapacity,
+    looks: InterimLooks,
 }
 
 /// One side: its server, what preflight found, and the wire of the present start.
-pub(super) struct Bench {
+pub(super) struct SideState {
     pub(super) server: SideServer,
     pub(super) preflight: Option<PreflightReport>,
     pub(super) wire: Option<LiveWire>,
@@ -89,10 +89,10 @@ impl<'a> Session<'a> {
         };
         writer.id().clone_into(&mut run.id);
         let mut sides = BTreeMap::new();
-        for (side, target) in side::targets(settings) {
+        for (side, target) in server_handle::targets(settings) {
             let server = SideServer::new(side, &target, settings, store, &run.id)?;
             run.sides.entry(side).or_default().label = server.label();
-            sides.insert(side, Bench { server, preflight: None, wire: None, failed_starts: 0 });
+            sides.insert(side, SideState { server, preflight: None, wire: None, failed_starts: 0 });
         }
         let notes = Notes::new();
         Ok(Self {
@@ -109,7 +109,7 @@ impl<'a> Session<'a> {
             watches: BTreeMap::new(),
             notes,
             store,
-            proof: Proof::of(store),
+            proof: ProvenCapacity::of(store),
             looks,
         })
     }
@@ -194,7 +194,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    pub(super) fn bench(&mut self, side: Side) -> Result<&mut Bench> {
+    pub(super) fn bench(&mut self, side: Side) -> Result<&mut SideState> {
         self.sides.get_mut(&side).ok_or_else(|| Error::usage("a planned side has no server"))
     }
 

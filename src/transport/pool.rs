@@ -13,8 +13,8 @@ use hyper::body::Incoming;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
+use super::connection::{Connection, Unsent};
 use super::connections::Carrier;
-use super::line::{Line, Unsent};
 use super::{ClientSettings, USER_AGENT_NAME};
 use crate::clock::{Clock, duration_ns};
 
@@ -25,7 +25,7 @@ const IDLE_LIMIT: Duration = Duration::from_secs(90);
 /// Below so many answers a line that closes was not worn out: servers that count allow a hundred.
 const YOUNG_ANSWERS: u64 = 20;
 
-/// Lines opened at once when many are wanted: more would overflow the backlog of small servers.
+/// ConnectionPool opened at once when many are wanted: more would overflow the backlog of small servers.
 const OPENED_AT_ONCE: usize = 64;
 
 /// Why a line could not carry a request.
@@ -55,13 +55,13 @@ impl LineError {
 
 /// What came back, and the line it comes on.
 pub(super) struct Reached {
-    pub(super) line: Line,
+    pub(super) line: Connection,
     pub(super) response: Response<Incoming>,
     pub(super) carrier: Carrier,
 }
 
 /// The lines to one server over plain HTTP.
-pub(super) struct Lines {
+pub(super) struct ConnectionPool {
     clock: Clock,
     host: String,
     port: u16,
@@ -75,13 +75,13 @@ pub(super) struct Lines {
 }
 
 struct Idle {
-    line: Line,
+    line: Connection,
     connected_ns: u64,
     since_ns: u64,
 }
 
-impl Lines {
-    /// Lines to the settings' server; none where it speaks TLS. `headers` go with every request.
+impl ConnectionPool {
+    /// ConnectionPool to the settings' server; none where it speaks TLS. `headers` go with every request.
     pub(super) fn new(settings: &ClientSettings, mut headers: HeaderMap) -> Option<Self> {
         let url = reqwest::Url::parse(settings.base_url.root()).ok()?;
         if url.scheme() != "http" {
@@ -149,7 +149,7 @@ impl Lines {
     }
 
     /// Takes a line back after an answer that was read to its end.
-    pub(super) fn put(&self, mut line: Line, carrier: Carrier) {
+    pub(super) fn put(&self, mut line: Connection, carrier: Carrier) {
         if line.is_free() {
             let connected_ns = self.clock.at_ns(carrier.connected);
             self.keep(Idle { line, connected_ns, since_ns: self.clock.now_ns() });
@@ -204,7 +204,7 @@ impl Lines {
         Ok(Idle { line, connected_ns: now_ns, since_ns: now_ns })
     }
 
-    async fn connect(&self) -> Result<Line, LineError> {
+    async fn connect(&self) -> Result<Connection, LineError> {
         let addresses = tokio::net::lookup_host((self.host.as_str(), self.port))
             .await
             .map_err(LineError::Dns)?;
@@ -213,7 +213,7 @@ impl Lines {
             match TcpStream::connect(address).await {
                 Ok(socket) => {
                     socket.set_nodelay(true).map_err(LineError::Connect)?;
-                    return Line::open(socket)
+                    return Connection::open(socket)
                         .await
                         .map_err(|error| LineError::Http { error, reused: false });
                 }

@@ -11,12 +11,12 @@ use crate::scenario::PromptSource;
 
 /// The caller's own parts; none: ours.
 #[derive(Clone, Default)]
-pub(super) struct Own {
+pub(super) struct Extensions {
     pub(super) prompts: Option<Arc<dyn PromptSource>>,
     pub(super) dialect: Option<Arc<dyn Dialect>>,
 }
 
-impl Own {
+impl Extensions {
     /// The hashes of prompt files with that of the caller's own prompts.
     pub(super) fn with_hash(
         &self,
@@ -31,7 +31,7 @@ impl Own {
 }
 
 /// Prompts are the same by object or content, dialects by object or name.
-impl PartialEq for Own {
+impl PartialEq for Extensions {
     fn eq(&self, other: &Self) -> bool {
         let same_prompts = match (&self.prompts, &other.prompts) {
             (None, None) => true,
@@ -50,9 +50,9 @@ impl PartialEq for Own {
     }
 }
 
-impl fmt::Debug for Own {
+impl fmt::Debug for Extensions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Own")
+        f.debug_struct("Extensions")
             .field("prompts", &self.prompts.is_some())
             .field("dialect", &self.dialect.as_ref().map(|dialect| dialect.name()))
             .finish()

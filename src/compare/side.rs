@@ -10,7 +10,7 @@ use crate::summary::measured::MeasuredStart;
 
 /// One side of a comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Contender {
+pub struct ComparedSide {
     /// What people call it.
     pub label: String,
     /// Its runs.
@@ -18,7 +18,7 @@ pub struct Contender {
     /// What must agree for figures to be comparable.
     pub facts: Facts,
     /// Its load points.
-    pub points: Vec<ContenderPoint>,
+    pub points: Vec<ComparedPoint>,
 }
 
 /// What must agree for figures to be comparable. An empty list: not known.
@@ -36,7 +36,7 @@ pub struct Facts {
 
 /// One load point of a contender.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ContenderPoint {
+pub struct ComparedPoint {
     /// `group/scenario/load`.
     pub id: String,
     /// Reference or load.
@@ -47,10 +47,10 @@ pub struct ContenderPoint {
     pub starts: Vec<MeasuredStart>,
 }
 
-impl Contender {
+impl ComparedSide {
     /// The load point of this id.
     #[must_use]
-    pub fn point(&self, id: &str) -> Option<&ContenderPoint> {
+    pub fn point(&self, id: &str) -> Option<&ComparedPoint> {
         self.points.iter().find(|point| point.id == id)
     }
 
@@ -97,7 +97,7 @@ pub(super) fn first_seen<'a>(
     seen
 }
 
-impl ContenderPoint {
+impl ComparedPoint {
     /// The geometric mean over starts of one number (the plain mean where a value is not positive).
     #[must_use]
     pub fn typical(&self, measure: Measure) -> Option<f64> {
@@ -134,8 +134,8 @@ pub fn incomparable(base: &Facts, new: &Facts) -> Option<String> {
 /// Why one load point cannot be compared; none where it can.
 #[must_use]
 pub fn incomparable_point(
-    (base, base_facts): (&ContenderPoint, &Facts),
-    (new, new_facts): (&ContenderPoint, &Facts),
+    (base, base_facts): (&ComparedPoint, &Facts),
+    (new, new_facts): (&ComparedPoint, &Facts),
 ) -> Option<String> {
     if base.point.input != new.point.input || base.point.output != new.point.output {
         return Some("the lengths asked for differ".into());
@@ -143,7 +143,7 @@ pub fn incomparable_point(
     if let Some(reason) = other_prompts((base, base_facts), (new, new_facts)) {
         return Some(reason);
     }
-    let per_request = |point: &ContenderPoint, tokens: fn(&MeasuredStart) -> u64| {
+    let per_request = |point: &ComparedPoint, tokens: fn(&MeasuredStart) -> u64| {
         let total: u64 = point.starts.iter().map(tokens).sum();
         let requests: u64 = point.starts.iter().map(|s| s.summary.completed).sum();
         #[allow(clippy::cast_precision_loss)]
@@ -169,8 +169,8 @@ pub fn incomparable_point(
 
 /// Whether the prompts differ: by the content of their files where it is known, else by name.
 fn other_prompts(
-    (base, base_facts): (&ContenderPoint, &Facts),
-    (new, new_facts): (&ContenderPoint, &Facts),
+    (base, base_facts): (&ComparedPoint, &Facts),
+    (new, new_facts): (&ComparedPoint, &Facts),
 ) -> Option<String> {
     let hash = |prompt: &PromptSpec, facts: &Facts| match prompt {
         PromptSpec::Jsonl { path } => facts.datasets.get(&path.display().to_string()).cloned(),

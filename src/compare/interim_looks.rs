@@ -1,4 +1,4 @@
-//! Looks: deciding early on growing data without more false alarms.
+//! InterimLooks: deciding early on growing data without more false alarms.
 
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ const MAX_LOOKS: usize = 10;
 /// alpha / L (Bonferroni), so that all of them together keep alpha. At 5, 8 and 12 blocks an A/A
 /// run changes in 0.17 %, and 3 % everywhere is found after 8.4 blocks on average (docs/statistics.md, section 9).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Looks(Vec<u32>);
+pub struct InterimLooks(Vec<u32>);
 
 /// What to do after a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Step {
     Stop,
 }
 
-impl Looks {
+impl InterimLooks {
     /// One look, after all the blocks.
     #[must_use]
     pub fn once(blocks: u32) -> Self {
@@ -78,7 +78,7 @@ impl Looks {
     }
 }
 
-impl FromStr for Looks {
+impl FromStr for InterimLooks {
     type Err = Error;
 
     /// Reads `5,8,12`: ascending numbers of blocks, at least 2 each.
@@ -101,29 +101,29 @@ mod tests {
 
     #[test]
     fn lists_ascend() {
-        let looks: Looks = "5, 8,12".parse().unwrap();
+        let looks: InterimLooks = "5, 8,12".parse().unwrap();
         assert_eq!((looks.count(), looks.most_blocks()), (3, 12));
         for bad in ["", "8,5", "5,5", "1,2", "x", "2,3,4,5,6,7,8,9,10,11,12"] {
-            assert!(bad.parse::<Looks>().is_err(), "{bad}");
+            assert!(bad.parse::<InterimLooks>().is_err(), "{bad}");
         }
     }
 
     #[test]
     fn without_a_change_the_last_look_ends_it() {
-        let looks: Looks = "5,8".parse().unwrap();
+        let looks: InterimLooks = "5,8".parse().unwrap();
         assert_eq!(looks.after(1, false), Step::Continue { until: 5 });
         assert_eq!(looks.after(5, false), Step::Continue { until: 8 });
         assert_eq!(looks.after(8, false), Step::Stop);
-        assert_eq!(Looks::once(8).after(9, false), Step::Stop);
+        assert_eq!(InterimLooks::once(8).after(9, false), Step::Stop);
     }
 
     #[test]
     fn only_a_change_at_a_look_stops_early_and_the_end_is_a_look() {
-        let looks = Looks::within(&[5, 8, 12], 10);
+        let looks = InterimLooks::within(&[5, 8, 12], 10);
         assert_eq!((looks.count(), looks.most_blocks()), (3, 10));
         assert_eq!(looks.after(5, true), Step::Stop);
         assert_eq!(looks.after(6, true), Step::Continue { until: 8 });
-        assert_eq!(Looks::within(&[], 5), Looks::once(5));
+        assert_eq!(InterimLooks::within(&[], 5), InterimLooks::once(5));
         assert!(!looks.is_early(10));
     }
 }

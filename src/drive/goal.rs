@@ -1,8 +1,8 @@
 //! The aim of a loop: to measure a window, or to settle a warm-up.
 
-use super::feed::{Branch, Ready};
-use super::gate::Gate;
-use super::roll::Roll;
+use super::gate::Admission;
+use super::prefetch::{Branch, PreparedRequest};
+use super::stop_rule::StopTracker;
 use super::warm_up::Settle;
 use crate::record::request::Part;
 use crate::record::{RequestRecord, Window};
@@ -10,14 +10,14 @@ use crate::units::ns_to_s;
 
 /// What the loop sends for, and when it has got it.
 #[derive(Debug)]
-pub(super) enum Aim {
+pub(super) enum Goal {
     Measure(Measure),
     Settle(Settle),
 }
 
 /// What the loop does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum Control {
     /// Goes on.
     Go,
     /// Goes on; the window has just opened.
@@ -30,29 +30,29 @@ pub(super) enum Turn {
 #[derive(Debug)]
 pub(super) struct Measure {
     pub(super) window: Window,
-    roll: Roll,
+    roll: StopTracker,
     /// When it opens, while it has not.
     opens_ns: Option<u64>,
 }
 
 impl Measure {
     /// A window that opens at `opens_ns` or, in a closed loop, when all slots have begun after that.
-    pub(super) fn new(window: Window, roll: Roll, opens_ns: u64) -> Self {
+    pub(super) fn new(window: Window, roll: StopTracker, opens_ns: u64) -> Self {
         Self { window, roll, opens_ns: Some(opens_ns) }
     }
 
-    fn tick(&mut self, now_ns: u64, gate: &mut Gate) -> Turn {
+    fn tick(&mut self, now_ns: u64, gate: &mut Admission) -> Control {
         match self.opens_ns {
-            Some(at_ns) if now_ns < at_ns || !gate.is_ramped() => Turn::Go,
+            Some(at_ns) if now_ns < at_ns || !gate.is_ramped() => Control::Go,
             Some(_) => {
                 self.opens_ns = None;
                 self.window.open_ns = self.window.open_ns.min(now_ns);
                 gate.window_opens();
-                Turn::Opened
+                Control::Opened
             }
             None => {
                 self.roll.at(self.elapsed_s(now_ns));
-                if self.roll.is_over() { Turn::Over } else { Turn::Go }
+                if self.roll.is_over() { Control::Over } else { Control::Go }
             }
         }
     }
@@ -69,9 +69,9 @@ impl Measure {
     }
 }
 
-impl Aim {
+impl Goal {
     /// Takes note of the time.
-    pub(super) fn tick(&mut self, now_ns: u64, gate: &mut Gate) -> Turn {
+    pub(super) fn tick(&mut self, now_ns: u64, gate: &mut Admission) -> Control {
         match self {
             Self::Measure(measure) => measure.tick(now_ns, gate),
             Self::Settle(settle) => settle.tick(now_ns),
@@ -88,7 +88,7 @@ impl Aim {
     }
 
     /// The part of the round that a request sent now belongs to.
-    pub(super) fn part(&mut self, ready: &Ready, now_ns: u64) -> Part {
+    pub(super) fn part(&mut self, ready: &PreparedRequest, now_ns: u64) -> Part {
         match self {
             Self::Measure(measure) => measure.part(ready.branch, now_ns),
             Self::Settle(_) => Part::Ramp,
@@ -96,13 +96,13 @@ impl Aim {
     }
 
     /// A request has ended; its record is not written yet, since the window may close with it.
-    pub(super) fn ended(&mut self, part: Part, now_ns: u64) -> Turn {
+    pub(super) fn ended(&mut self, part: Part, now_ns: u64) -> Control {
         match self {
             Self::Measure(measure) if part == Part::Measured => {
                 let elapsed_s = measure.elapsed_s(now_ns);
-                if measure.roll.ended(elapsed_s) { Turn::Over } else { Turn::Go }
+                if measure.roll.ended(elapsed_s) { Control::Over } else { Control::Go }
             }
-            Self::Measure(_) | Self::Settle(_) => Turn::Go,
+            Self::Measure(_) | Self::Settle(_) => Control::Go,
         }
     }
 

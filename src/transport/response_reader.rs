@@ -8,12 +8,12 @@ use reqwest::header::RETRY_AFTER;
 use super::answer::{Answer, WireError};
 use super::classify::{self, Stage};
 use super::connections::Connections;
+use super::error_body::said;
 use super::evidence::{Evidence, Redactor};
 use super::exchange::{Outgoing, text_header};
-use super::limits::{Limits, Reached};
-use super::refusal::said;
 use super::sse::{self, Decoder, Oversized};
-use super::tally::{Holds, Progress, Tally};
+use super::timeouts::{Limits, Reached};
+use super::token_counter::{HasTokens, Progress, TokenCounter};
 use super::{Exchange, Failure, FailureKind, TokenTimeline};
 use crate::api::{Content, Dialect};
 use crate::clock::Clock;
@@ -48,7 +48,7 @@ pub(super) struct Reading<'a> {
 /// What the events said.
 struct Events<'a> {
     dialect: &'a dyn Dialect,
-    tally: Tally,
+    tally: TokenCounter,
     most_events: usize,
     seen: Seen,
     finish_reason: Option<String>,
@@ -83,7 +83,7 @@ impl<'a> Reading<'a> {
             decoder: Decoder::new(),
             events: Events {
                 dialect,
-                tally: Tally::new(outgoing.most_events),
+                tally: TokenCounter::new(outgoing.most_events),
                 most_events: outgoing.most_events,
                 seen: Seen::Nothing,
                 finish_reason: None,
@@ -154,15 +154,15 @@ impl<'a> Reading<'a> {
     /// Judges a stream that came to its own end.
     pub(super) fn verdict(&self) -> Result<(), Fault> {
         let (kind, message) = match self.events.tally.holds() {
-            Holds::Tokens if self.events.finish_reason.is_some() => return Ok(()),
-            Holds::Tokens => {
+            HasTokens::Tokens if self.events.finish_reason.is_some() => return Ok(()),
+            HasTokens::Tokens => {
                 let end = match self.events.seen {
                     Seen::Done => "`[DONE]` came",
                     Seen::Nothing | Seen::Event => "the stream ended",
                 };
                 (FailureKind::Incomplete, format!("{end} without a finish reason"))
             }
-            Holds::Nothing
+            HasTokens::Nothing
                 if self.events.seen == Seen::Nothing && !self.evidence.may_be_events() =>
             {
                 let message = match said(self.evidence.ends(self.redactor).first.as_bytes()) {
@@ -171,7 +171,7 @@ impl<'a> Reading<'a> {
                 };
                 (FailureKind::NotAStream, message)
             }
-            Holds::Nothing => (FailureKind::Empty, "status 200 and no token".to_owned()),
+            HasTokens::Nothing => (FailureKind::Empty, "status 200 and no token".to_owned()),
         };
         Err(Fault { kind, message })
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::Mode;
 use super::assumed_spread::assumed_sd;
-use super::contender::Contender;
 use super::options::ErrorTerm;
+use super::side::ComparedSide;
 use crate::metric::Measure;
 use crate::stats::nights::LEAST_NIGHTS;
 
@@ -16,7 +16,7 @@ pub const LEAST_STARTS: usize = 5;
 
 /// Who restarts the servers, and how the sides met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meeting {
+pub enum Pairing {
     /// In one run, in blocks.
     Blocks,
     /// In one run, two URLs that nobody restarts, rounds alternating.
@@ -42,7 +42,7 @@ pub enum DaySpread {
 
 /// What a comparison may claim.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Standing {
+pub struct VerdictBasis {
     /// The mode.
     pub mode: Mode,
     /// Where the error of a difference comes from.
@@ -53,7 +53,7 @@ pub struct Standing {
     pub advice: Option<String>,
 }
 
-impl Standing {
+impl VerdictBasis {
     fn verdict(mode: Mode, error_term: ErrorTerm) -> Self {
         Self { mode, error_term, days: DaySpread::None, advice: None }
     }
@@ -66,20 +66,20 @@ impl Standing {
 /// The standing of two sides. `decide_by` is the command that would decide where this cannot.
 #[must_use]
 pub fn standing(
-    base: &Contender,
-    new: &Contender,
-    meeting: Meeting,
+    base: &ComparedSide,
+    new: &ComparedSide,
+    meeting: Pairing,
     day: DaySpread,
     decide_by: &str,
-) -> Standing {
+) -> VerdictBasis {
     match meeting {
-        Meeting::Blocks => blocks(base, new, decide_by),
-        Meeting::Routes => routes(base, new, decide_by),
-        Meeting::LastTwin => Standing::advice(
+        Pairing::Blocks => blocks(base, new, decide_by),
+        Pairing::Routes => routes(base, new, decide_by),
+        Pairing::LastTwin => VerdictBasis::advice(
             Mode::SingleStart,
             "no baseline was named: the last run of the same work is shown as advice. To judge: `--baseline NAME`".into(),
         ),
-        Meeting::Restarted | Meeting::PlainUrl => apart(base, new, meeting, day, decide_by),
+        Pairing::Restarted | Pairing::PlainUrl => apart(base, new, meeting, day, decide_by),
     }
 }
 
@@ -88,13 +88,13 @@ fn starts(n: usize) -> String {
 }
 
 /// Pairs of restarts. Too few of them do not tell how much pairs differ.
-fn blocks(base: &Contender, new: &Contender, decide_by: &str) -> Standing {
-    let of = |side: &Contender| -> BTreeSet<u32> {
+fn blocks(base: &ComparedSide, new: &ComparedSide, decide_by: &str) -> VerdictBasis {
+    let of = |side: &ComparedSide| -> BTreeSet<u32> {
         side.points.iter().flat_map(|point| &point.starts).map(|start| start.block).collect()
     };
     let pairs = of(base).intersection(&of(new)).count();
     if pairs >= LEAST_STARTS {
-        return Standing::verdict(Mode::Interleaved, ErrorTerm::Paired);
+        return VerdictBasis::verdict(Mode::Interleaved, ErrorTerm::Paired);
     }
     let plural = if pairs == 1 { "pair" } else { "pairs" };
     let met = format!("{pairs} {plural} of restarts, and {LEAST_STARTS} decide");
@@ -103,14 +103,14 @@ fn blocks(base: &Contender, new: &Contender, decide_by: &str) -> Standing {
 
 /// Rounds that alternate within one start of one engine are pairs: the start's effect cancels. Two
 /// engines that nobody restarts are two single starts, whatever their URLs are called.
-fn routes(base: &Contender, new: &Contender, decide_by: &str) -> Standing {
+fn routes(base: &ComparedSide, new: &ComparedSide, decide_by: &str) -> VerdictBasis {
     let (one, other) = (base.told_identities(), new.told_identities());
     let met = if one.is_empty() || other.is_empty() {
         "the two URLs do not both tell which start of the engine they lead to (`process_start_time_seconds` of `/metrics`), so they may be two servers"
     } else if one != other || one.len() != 1 {
         "the two URLs lead to different starts of an engine: one start against one start"
     } else {
-        return Standing::verdict(Mode::Routes, ErrorTerm::Paired);
+        return VerdictBasis::verdict(Mode::Routes, ErrorTerm::Paired);
     };
     assumed(Mode::SingleStart, (1, 1), met, decide_by)
 }
@@ -118,26 +118,26 @@ fn routes(base: &Contender, new: &Contender, decide_by: &str) -> Standing {
 /// Sides of different runs, by what is known of the spread between days: measured by `calibrate`,
 /// seen in a baseline of several nights, or only assumed.
 fn apart(
-    base: &Contender,
-    new: &Contender,
-    meeting: Meeting,
+    base: &ComparedSide,
+    new: &ComparedSide,
+    meeting: Pairing,
     day: DaySpread,
     decide_by: &str,
-) -> Standing {
+) -> VerdictBasis {
     let (base_starts, new_starts) = (base.distinct_starts(), new.distinct_starts());
     let enough = base_starts >= LEAST_STARTS && new_starts >= 1;
-    let fresh = enough && meeting == Meeting::Restarted && new_starts >= 2;
+    let fresh = enough && meeting == Pairing::Restarted && new_starts >= 2;
     let days = (base.days(), new.days());
     match day {
         DaySpread::None | DaySpread::Calibrated if fresh => {
-            Standing { days: day, ..Standing::verdict(Mode::Saved, by_seeds(base, new)) }
+            VerdictBasis { days: day, ..VerdictBasis::verdict(Mode::Saved, by_seeds(base, new)) }
         }
         _ if days.0 >= LEAST_NIGHTS && days.1 >= 1 && day != DaySpread::None => {
-            Standing::verdict(Mode::History, ErrorTerm::Nights)
+            VerdictBasis::verdict(Mode::History, ErrorTerm::Nights)
         }
         DaySpread::None | DaySpread::Calibrated if enough => {
             let error_term = ErrorTerm::Unpaired { day_sd: 0.0 };
-            Standing { days: day, ..Standing::verdict(Mode::History, error_term) }
+            VerdictBasis { days: day, ..VerdictBasis::verdict(Mode::History, error_term) }
         }
         _ => {
             let met = format!("{} against {}", starts(new_starts), starts(base_starts));
@@ -158,7 +158,12 @@ fn nights(n: usize) -> String {
 }
 
 /// Where no spread was measured it is assumed; `met` is what there is.
-fn assumed(mode: Mode, (base_days, new_days): (usize, usize), met: &str, remedy: &str) -> Standing {
+fn assumed(
+    mode: Mode,
+    (base_days, new_days): (usize, usize),
+    met: &str,
+    remedy: &str,
+) -> VerdictBasis {
     let percent = |measure: Measure| (assumed_sd(measure) * 100.0).round();
     let advice = format!(
         "{met}: restarts are assumed to differ by at most {} % in ITL p50, {} % in TPOT and throughput, {} % in TTFT p50 and {} % in p99, and only changes beyond that are called. Sharper: {remedy}",
@@ -168,7 +173,7 @@ fn assumed(mode: Mode, (base_days, new_days): (usize, usize), met: &str, remedy:
         percent(Measure::TTFT_P99),
     );
     let error_term = ErrorTerm::Assumed { base_days, new_days };
-    Standing { advice: Some(advice), ..Standing::verdict(mode, error_term) }
+    VerdictBasis { advice: Some(advice), ..VerdictBasis::verdict(mode, error_term) }
 }
 
 fn day_remedy() -> String {
@@ -178,7 +183,7 @@ fn day_remedy() -> String {
 }
 
 /// Fresh starts against a stored baseline: paired by block where the seeds agree.
-fn by_seeds(base: &Contender, new: &Contender) -> ErrorTerm {
+fn by_seeds(base: &ComparedSide, new: &ComparedSide) -> ErrorTerm {
     match seeds_agree(base, new) {
         true => ErrorTerm::PairedAcrossDays { day_sd: 0.0 },
         false => ErrorTerm::Unpaired { day_sd: 0.0 },
@@ -187,7 +192,7 @@ fn by_seeds(base: &Contender, new: &Contender) -> ErrorTerm {
 
 /// Whether every block that both sides have was driven by the same seed at every load point, in
 /// every run of the base.
-fn seeds_agree(base: &Contender, new: &Contender) -> bool {
+fn seeds_agree(base: &ComparedSide, new: &ComparedSide) -> bool {
     let mut pairs = 0_usize;
     for point in &new.points {
         let Some(other) = base.point(&point.id) else { continue };

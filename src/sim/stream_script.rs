@@ -6,10 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::config::Offer;
-use super::engine::EventKind;
 use super::fault::{Active, FaultKind};
 use super::player::Tick;
 use super::request::{Api, Form, TokenIds, UsageAt};
+use super::scheduler::EventKind;
 use super::vocabulary;
 use super::wire::{self, Field, Piece, Place, RequestTimes, Usage, Writer};
 use crate::units::ns_to_ms;

@@ -50,7 +50,7 @@ impl Branch {
 
 /// A request ready to be sent.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(super) struct PreparedRequest {
     pub(super) planned: PlannedRequest,
     pub(super) branch: Branch,
     pub(super) body: Bytes,
@@ -60,9 +60,9 @@ pub(super) struct Ready {
 
 /// Requests in order, built ahead by a thread of their own up to a bound.
 #[derive(Debug)]
-pub(super) struct Feed(mpsc::Receiver<Result<Ready>>);
+pub(super) struct Prefetch(mpsc::Receiver<Result<PreparedRequest>>);
 
-impl Feed {
+impl Prefetch {
     /// Starts building the requests of `plan`. `wanted` is how many may be needed at once.
     ///
     /// # Errors
@@ -93,17 +93,17 @@ impl Feed {
     }
 
     /// The next request. Safe to drop.
-    pub(super) async fn next(&mut self) -> Result<Ready> {
+    pub(super) async fn next(&mut self) -> Result<PreparedRequest> {
         self.0.recv().await.unwrap_or_else(|| Err(ended()))
     }
 
     /// The next request, where it is ready now.
-    pub(super) fn try_next(&mut self) -> Option<Result<Ready>> {
+    pub(super) fn try_next(&mut self) -> Option<Result<PreparedRequest>> {
         self.0.try_recv().ok()
     }
 
     /// The next request, waiting on a thread outside the runtime.
-    pub(super) fn blocking_next(&mut self) -> Result<Ready> {
+    pub(super) fn blocking_next(&mut self) -> Result<PreparedRequest> {
         self.0.blocking_recv().unwrap_or_else(|| Err(ended()))
     }
 }
@@ -135,7 +135,7 @@ fn build(
     mut planned: PlannedRequest,
     branch: Branch,
     first_prompt: u64,
-) -> Result<Ready> {
+) -> Result<PreparedRequest> {
     let number = first_prompt.saturating_add(planned.index);
     let prompt = wire.prompts.prompt(number, planned.input_tokens, planned.seed)?;
     if let Some(tokens) = wire.prompts.output_tokens(number) {
@@ -150,7 +150,7 @@ fn build(
         offers: wire.offers,
         extra: &wire.extra_body,
     })?;
-    Ok(Ready { planned, branch, body, due_ns: None })
+    Ok(PreparedRequest { planned, branch, body, due_ns: None })
 }
 
 /// How many requests lie ready: twice as many as may be needed at once, within the bytes.

@@ -38,7 +38,7 @@ struct Seen {
 
 /// What came so far.
 #[derive(Debug)]
-pub(super) struct Tally {
+pub(super) struct TokenCounter {
     seen: Vec<Seen>,
     usage: Usage,
     most_events: usize,
@@ -57,7 +57,7 @@ pub(super) enum Progress {
 
 /// Whether there is a token that has a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum HasTokens {
     /// At least one event with text or ids.
     Tokens,
     /// None; a usage alone says how many, but not when.
@@ -73,7 +73,7 @@ pub(super) struct Counted {
     pub(super) usage: Usage,
 }
 
-impl Tally {
+impl TokenCounter {
     /// Nothing yet, and room for so many events.
     pub(super) fn new(most_events: usize) -> Self {
         Self { seen: Vec::new(), usage: Usage::default(), most_events }
@@ -109,10 +109,10 @@ impl Tally {
     }
 
     /// Whether counting will find a token.
-    pub(super) fn holds(&self) -> Holds {
+    pub(super) fn holds(&self) -> HasTokens {
         let ids = |seen: &Seen| seen.token_ids.is_some_and(|ids| ids > 0);
         let token = |seen: &Seen| seen.content != Content::None || ids(seen);
-        if self.seen.iter().any(token) { Holds::Tokens } else { Holds::Nothing }
+        if self.seen.iter().any(token) { HasTokens::Tokens } else { HasTokens::Nothing }
     }
 
     /// Counts the tokens.
@@ -236,15 +236,15 @@ mod tests {
     }
 
     fn count(events: &[StreamEvent]) -> Counted {
-        let mut tally = Tally::new(MAX_EVENTS);
+        let mut tally = TokenCounter::new(MAX_EVENTS);
         for (event, at_ns) in events.iter().zip(1..) {
             tally.push(at_ns, event);
         }
-        assert_eq!(tally.holds() == Holds::Tokens, !tally.seen_tokens().is_empty());
+        assert_eq!(tally.holds() == HasTokens::Tokens, !tally.seen_tokens().is_empty());
         tally.count()
     }
 
-    impl Tally {
+    impl TokenCounter {
         /// The same question asked the long way.
         fn seen_tokens(&self) -> Vec<TokenEvent> {
             Self { seen: self.seen.clone(), ..*self }.count().events

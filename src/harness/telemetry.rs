@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::side;
+use super::server_handle;
 use crate::clock::Clock;
 use crate::drive::RoundOutcome;
 use crate::error::Result;
@@ -24,7 +24,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const SAMPLES: u32 = 12;
 
 /// Who watches the rounds of a side: its connections are opened once, and stay.
-pub(super) struct Watch {
+pub(super) struct RoundTelemetry {
     url: String,
     client: Client,
     clock: Clock,
@@ -47,13 +47,13 @@ enum Gpu {
 
 /// What was seen.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Observed {
     pub(super) telemetry: BTreeMap<String, f64>,
     pub(super) series: telemetry::Series,
     pub(super) findings: Vec<Finding>,
 }
 
-impl Watch {
+impl RoundTelemetry {
     /// Someone who watches the server at `url`. `machine_has_gpu` was found when the run began.
     pub(super) async fn over(
         url: &str,
@@ -65,7 +65,7 @@ impl Watch {
         let tells = machine_has_gpu && !settings.is_simulated() && server::is_here(url).await;
         Ok(Self {
             url: url.to_owned(),
-            client: side::client(url, settings, POOL)?,
+            client: server_handle::client(url, settings, POOL)?,
             clock,
             gpu: if tells { Gpu::Sampled } else { Gpu::Ignored },
             scraper: None,
@@ -98,7 +98,7 @@ impl Watch {
         let mut sources: Vec<Box<dyn TelemetrySource>> = Vec::new();
         self.samples_server = self.before.is_some();
         if self.samples_server {
-            let own = side::client(&self.url, settings, POOL)?;
+            let own = server_handle::client(&self.url, settings, POOL)?;
             sources.push(Box::new(PrometheusSource::new(own)));
         }
         if self.gpu == Gpu::Sampled {
@@ -111,8 +111,8 @@ impl Watch {
     }
 
     /// Ends the sampling and reads the metrics again.
-    pub(super) async fn end(&mut self, outcome: &RoundOutcome) -> Seen {
-        let mut seen = Seen::default();
+    pub(super) async fn end(&mut self, outcome: &RoundOutcome) -> Observed {
+        let mut seen = Observed::default();
         if let Some(scraper) = &mut self.scraper {
             let series = scraper.end().await;
             let (open, close) = (outcome.window_open_ns, outcome.window_close_ns);

@@ -1,11 +1,12 @@
 //! What is shown of a decision: cells and means as a report and a file hold them.
 
 use super::cell::{Cell as CellInput, Role};
-use super::contender::{Contender, ContenderPoint};
 use super::decision::{self, CellResult, Flag, Reason};
+use super::design::LEAST_STARTS;
+use super::design::LEAST_STARTS;
 use super::failures::{FailureFlag, FailureResult};
-use super::mode::LEAST_STARTS;
 use super::options::{ErrorTerm, Options};
+use super::side::{ComparedPoint, ComparedSide};
 use super::{Cell, CellReason, SuiteResult, Verdict};
 use crate::metric::{Better, Measure, Statistic};
 use crate::plan::Phase;
@@ -15,8 +16,8 @@ use crate::stats::planning::{Freedom, Plan, detectable_effect};
 /// The two load points of a cell.
 #[derive(Clone, Copy)]
 pub(super) struct Pair<'a> {
-    pub(super) base: &'a ContenderPoint,
-    pub(super) new: &'a ContenderPoint,
+    pub(super) base: &'a ComparedPoint,
+    pub(super) new: &'a ComparedPoint,
 }
 
 /// One cell, decided or not.
@@ -114,7 +115,7 @@ fn within_starts(pair: Pair<'_>, measure: Measure) -> Option<(f64, f64)> {
         Statistic::P50 => 1.2533,
         _ => return None,
     };
-    let variance = |point: &ContenderPoint| -> Option<f64> {
+    let variance = |point: &ComparedPoint| -> Option<f64> {
         let starts = point.starts.iter().map(|start| {
             let distribution = start.summary.distributions.get(&measure.metric)?;
             // A tool may tell a spread and not of how many values.
@@ -179,9 +180,9 @@ pub(super) fn failures(result: &FailureResult, pair: Pair<'_>) -> Cell {
 }
 
 /// Load points that only one side has.
-pub(super) fn one_sided(base: &Contender, new: &Contender) -> Vec<Cell> {
+pub(super) fn one_sided(base: &ComparedSide, new: &ComparedSide) -> Vec<Cell> {
     let measure = Measure::TPOT_MEAN;
-    let load = |point: &&ContenderPoint| point.phase == Phase::Load;
+    let load = |point: &&ComparedPoint| point.phase == Phase::Load;
     let added = new.points.iter().filter(load).filter(|p| base.point(&p.id).is_none());
     let removed = base.points.iter().filter(load).filter(|p| new.point(&p.id).is_none());
     let added = added.map(|point| Cell {
@@ -197,7 +198,7 @@ pub(super) fn one_sided(base: &Contender, new: &Contender) -> Vec<Cell> {
     added.chain(removed).collect()
 }
 
-fn empty(point: &ContenderPoint, measure: Measure) -> Cell {
+fn empty(point: &ComparedPoint, measure: Measure) -> Cell {
     Cell {
         point: point.id.clone(),
         measure,
