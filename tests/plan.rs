@@ -36,7 +36,7 @@ fn two_sided(starts: u32) -> Settings {
     let mut settings = Settings::for_url("");
     settings.target = command("new");
     settings.against = Some(command("base"));
-    settings.starts = starts;
+    settings.starts = Some(starts);
     settings
 }
 
@@ -141,7 +141,7 @@ fn routes_alternate_within_one_start() {
 #[test]
 fn what_nobody_can_start_is_refused() {
     let mut settings = Settings::for_url("http://h");
-    settings.starts = 8;
+    settings.starts = Some(8);
     let text = build(&matrix(), &settings).unwrap_err().render();
     assert!(text.contains("8 starts") && text.contains("--server-cmd"), "{text}");
     settings.against = Some(command("base"));

@@ -211,6 +211,7 @@ impl JudgeArgs {
         }
         judge.fail_on_inconclusive |= self.fail_on == Some(FailOnArg::Inconclusive);
         judge.no_fail |= self.no_fail;
+        set(&mut judge.allow_failed_starts, &self.allow_failed_starts);
         judge.accept_gain |= self.accept_gain;
         for (name, level) in [
             ("--significance-level", judge.significance_level),

@@ -153,6 +153,9 @@ pub(crate) struct JudgeArgs {
     /// Observe only: never fail on a verdict
     #[arg(long)]
     pub(crate) no_fail: bool,
+    /// Starts of a side that may fail without failing the run
+    #[arg(long, value_name = "N")]
+    pub(crate) allow_failed_starts: Option<u32>,
     /// Take a latency halved or a throughput doubled for real
     #[arg(long)]
     pub(crate) accept_gain: bool,

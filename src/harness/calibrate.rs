@@ -82,7 +82,7 @@ fn against_itself(given: &Settings) -> Result<Settings> {
     }
     let mut settings = given.clone();
     settings.against = Some(given.target.clone());
-    settings.starts = given.starts.max(LEAST_BLOCKS);
+    settings.starts = Some(given.starts.unwrap_or(0).max(LEAST_BLOCKS));
     settings.rounds = given.rounds.max(LEAST_ROUNDS);
     settings.looks.clear();
     settings.baseline = BaselineChoice::default();

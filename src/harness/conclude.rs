@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::client;
 use super::faction::{ComparisonContext, RunSet, contender_point};
+use super::failed_starts;
 use super::measure::{self, PointData};
 use crate::clock::Clock;
 use crate::compare::design::{self, Pairing};
@@ -231,6 +232,7 @@ fn conclude(
     require(&contenders, judge_settings, &mut gate)?;
     nothing_measured(&contenders, judge_settings, &mut gate);
     client_failed(factions, judge_settings, &mut gate);
+    failed_starts::gate(factions, &contenders, judge_settings, &mut gate);
     if let Some(reason) = told.ended_early.filter(|_| !judge_settings.no_fail) {
         gate.fail(gate::INVALID, GateCause::EndedEarly, gate_reason::ended_early(&reason));
     }

@@ -5,6 +5,7 @@ mod client;
 mod conclude;
 mod extensions;
 mod faction;
+mod failed_starts;
 mod flags;
 mod health;
 mod measure;
@@ -343,7 +344,8 @@ impl Harness {
                 )
             };
             let looks = InterimLooks::at(&settings.looks).ok_or_else(bad)?;
-            settings.starts = settings.starts.max(looks.most_blocks());
+            let asked = settings.starts.unwrap_or(0);
+            settings.starts = Some(asked.max(looks.most_blocks()));
         }
         Ok(settings)
     }

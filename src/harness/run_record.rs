@@ -117,7 +117,7 @@ fn stored_points(plan: &Plan) -> Vec<StoredPoint> {
 fn settings_text(settings: &Settings) -> BTreeMap<String, String> {
     let mut text = BTreeMap::new();
     let mut put = |name: &str, value: String| text.insert(name.to_owned(), value);
-    put("starts", settings.starts.to_string());
+    put("starts", settings.planned_starts().to_string());
     if !settings.looks.is_empty() {
         put("looks", settings.looks.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
     }

@@ -159,7 +159,9 @@ pub struct Settings {
     /// Pause between load points.
     pub cool_down: Duration,
     /// Launches per side.
-    pub starts: u32,
+    pub starts: Option<u32>,
+    /// The user's word that a server that we do not start was restarted for this run.
+    pub restarted: bool,
     /// Measured passes of a load point within a start.
     pub rounds: u32,
     /// Blocks after which a decision may end the run.
@@ -214,6 +216,12 @@ pub struct Skip {
 /// that is not.
 pub const REPORT_BUDGET: f64 = 0.01;
 
+/// Pairs of restarts where both sides can be restarted: enough to find 5 % at one load point of
+/// five, 3 % at all of them.
+pub const PAIRED_STARTS: u32 = 8;
+/// Starts of the embedded simulator: the fewest that a gate accepts.
+const SIMULATED_STARTS: u32 = 5;
+
 /// How a comparison is judged (docs/statistics.md, sections 3 and 4).
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeSettings {
@@ -233,6 +241,8 @@ pub struct JudgeSettings {
     pub no_fail: bool,
     /// Takes a latency halved or a throughput doubled for real.
     pub accept_gain: bool,
+    /// Starts of a side that may fail without failing the gate.
+    pub allow_failed_starts: u32,
 }
 
 impl Default for JudgeSettings {
@@ -246,6 +256,7 @@ impl Default for JudgeSettings {
             fail_on_inconclusive: false,
             no_fail: false,
             accept_gain: false,
+            allow_failed_starts: 0,
         }
     }
 }
@@ -275,7 +286,8 @@ impl Settings {
             reference_requests: 60,
             // The card's heat and the server's queues settle; real servers only.
             cool_down: Duration::from_secs(10),
-            starts: 1,
+            starts: None,
+            restarted: false,
             rounds: 1,
             looks: Vec::new(),
             budget: None,
@@ -292,12 +304,27 @@ impl Settings {
         }
     }
 
+    /// Launches per side: as many as were asked for, else what the layout of the sides needs.
+    #[must_use]
+    pub fn planned_starts(&self) -> u32 {
+        let restarts = |target: &Target| !matches!(target.launch, Launch::External);
+        let both = self
+            .against
+            .as_ref()
+            .is_some_and(|against| restarts(against) && restarts(&self.target));
+        match self.starts {
+            Some(starts) => starts.max(1),
+            None if both => PAIRED_STARTS,
+            None if self.is_simulated() => SIMULATED_STARTS,
+            None => 1,
+        }
+    }
+
     /// The defaults for the embedded simulator: short rounds, five starts, no cool-down.
     #[must_use]
     pub fn for_simulator(preset: impl Into<String>) -> Self {
         let mut settings = Self::for_url(String::new());
         settings.target = Target::simulator(preset);
-        settings.starts = 5; // the fewest that a gate accepts
         settings.reference_requests = 10;
         settings.cool_down = Duration::ZERO;
         // Nothing compiles or fills in a simulator: its first window is as good as its last.

@@ -46,7 +46,7 @@ fn settings(folder: &Path, starts: u32, faults: &str) -> Settings {
     settings.skip.warm_up = true;
     settings.cool_down = Duration::ZERO;
     settings.num_prompts = Some(40);
-    settings.starts = starts;
+    settings.starts = Some(starts);
     settings.output_dir = folder.join("out");
     settings
 }
