@@ -172,6 +172,7 @@ impl PhaseArgs {
         settings.skip.preflight |= self.no_preflight;
         settings.skip.warm_up |= self.no_warm_up;
         settings.skip.reference |= self.no_reference;
+        settings.skip.burn_in |= self.no_burn_in;
         set_some(&mut settings.resume, &self.resume);
     }
 }

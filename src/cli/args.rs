@@ -105,6 +105,9 @@ pub(crate) struct PhaseArgs {
     /// Leave out the rate-1 reference (said in the report)
     #[arg(long)]
     pub(crate) no_reference: bool,
+    /// Leave out the unmeasured start of each side before the first pair
+    #[arg(long)]
+    pub(crate) no_burn_in: bool,
     /// Take up an interrupted run where it stopped: the same work, its whole restarts kept
     #[arg(long, value_name = "RUN")]
     pub(crate) resume: Option<String>,

@@ -4,7 +4,7 @@ use super::cell::{Cell as CellInput, Role};
 use super::decision::{self, CellResult, Flag, Reason};
 use super::design::LEAST_STARTS;
 use super::design::LEAST_STARTS;
-use super::failures::{FailureFlag, FailureResult};
+use super::failures::{FailingStarts, FailureFlag, FailureResult};
 use super::options::{ErrorTerm, Options};
 use super::side::{ComparedPoint, ComparedSide};
 use super::{Cell, CellReason, SuiteResult, Verdict};
@@ -171,11 +171,26 @@ pub(super) fn failures(result: &FailureResult, pair: Pair<'_>) -> Cell {
         change: Some(result.difference),
         interval: Some((interval.low, interval.high)),
         p_holm: Some(result.p_holm),
-        reason: undecided.then(|| CellReason {
-            reason: None,
-            text: "requests failed, and no more of them than before is shown".into(),
-        }),
+        reason: undecided.then(|| CellReason { reason: None, text: unproven(result.starts) }),
         ..empty(pair.new, Measure::ERROR_RATE)
+    }
+}
+
+/// Why failures are no verdict: in how many starts they were, and how many would be one.
+fn unproven(starts: FailingStarts) -> String {
+    let FailingStarts { base, new, needed, .. } = starts;
+    let seen = format!(
+        "failures in {} of {} new starts, {} of {} base starts",
+        new.0, new.1, base.0, base.1
+    );
+    match needed {
+        Some(needed) => {
+            format!(
+                "{seen}: not more than before for sure; {needed} of {} worse than every base start would be",
+                new.1
+            )
+        }
+        None => format!("{seen}: not more than before for sure"),
     }
 }
 

@@ -8,7 +8,9 @@ use crate::compare::gate_reason;
 use crate::compare::side::ComparedSide;
 use crate::compare::{GateCause, GateResult};
 use crate::plan::Phase;
+use crate::record::stored::RoundStatus;
 use crate::settings::JudgeSettings;
+use crate::summary::measured::MeasuredStart;
 
 /// Fails the gate where a side of the judged run has more failed starts than are allowed. Those of
 /// a stored baseline were told when it was measured.
@@ -52,11 +54,13 @@ fn failed(set: &RunSet, side: &ComparedSide) -> (BTreeMap<(String, u32), String>
         }
     }
     for point in side.points.iter().filter(|point| point.phase == Phase::Load) {
-        let silent = |start: &&crate::summary::measured::MeasuredStart| {
-            start.summary.completed == 0 && start.summary.failed > 0
+        // A round that is stopped early for its failures has none among its measured requests.
+        let silent = |start: &&MeasuredStart| {
+            let stopped = start.status == RoundStatus::Stopped;
+            start.summary.completed == 0 && (start.summary.failed > 0 || stopped)
         };
         for start in point.starts.iter().filter(silent) {
-            let why = format!("all {} requests of {} failed", start.summary.failed, point.id);
+            let why = format!("every request of {} failed", point.id);
             failed.entry((start.run.clone(), start.block + 1)).or_insert(why);
         }
     }

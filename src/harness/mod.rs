@@ -1,5 +1,6 @@
 //! The harness: calls the stages in order. The only module that sees all of them.
 
+mod burn_in;
 mod calibrate;
 mod client;
 mod conclude;

@@ -132,6 +132,7 @@ fn settings_text(settings: &Settings) -> BTreeMap<String, String> {
         ("preflight", settings.skip.preflight),
         ("warm_up", settings.skip.warm_up),
         ("reference", settings.skip.reference),
+        ("burn_in", settings.skip.burn_in),
     ] {
         if left_out {
             put(&format!("no_{name}"), "true".to_owned());

@@ -58,6 +58,7 @@ pub fn build_points(mut points: Vec<LoadPoint>, settings: &Settings) -> Result<P
     let mut plan = Plan {
         design,
         starts,
+        burn_in: design == Design::Interleaved && !settings.skip.burn_in && has_caches(settings),
         points,
         references,
         seed: settings.seed,
@@ -70,6 +71,12 @@ pub fn build_points(mut points: Vec<LoadPoint>, settings: &Settings) -> Result<P
     }
     plan.note_datasets(&BTreeMap::new());
     Ok(plan)
+}
+
+/// A server of ours that is launched for real may be slower the first time; the simulator is not.
+fn has_caches(settings: &Settings) -> bool {
+    let sides = [Some(&settings.target), settings.against.as_ref()];
+    sides.into_iter().flatten().any(|target| !matches!(target.launch, Launch::Simulator { .. }))
 }
 
 fn can_launch(target: &Target) -> bool {

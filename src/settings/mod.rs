@@ -158,7 +158,7 @@ pub struct Settings {
     pub reference_requests: u32,
     /// Pause between load points.
     pub cool_down: Duration,
-    /// Launches per side.
+    /// Launches per side; `None` for what the layout of the sides needs.
     pub starts: Option<u32>,
     /// The user's word that a server that we do not start was restarted for this run.
     pub restarted: bool,
@@ -210,6 +210,8 @@ pub struct Skip {
     pub warm_up: bool,
     /// No rate-1 reference.
     pub reference: bool,
+    /// No unmeasured start of each side before the first pair.
+    pub burn_in: bool,
 }
 
 /// The error that a whole report may make: the chance that anything is called changed of a server
