@@ -3,7 +3,6 @@
 use super::cell::{Cell as CellInput, Role};
 use super::decision::{self, CellResult, Flag, Reason};
 use super::design::LEAST_STARTS;
-use super::design::LEAST_STARTS;
 use super::failures::{FailingStarts, FailureFlag, FailureResult};
 use super::options::{ErrorTerm, Options};
 use super::side::{ComparedPoint, ComparedSide};

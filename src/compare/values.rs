@@ -56,7 +56,10 @@ pub(super) fn values(
     let (base_places, new_places) = (by_place(&of_base), by_place(&of_new));
     let places: BTreeSet<&Place> = base_places.keys().chain(new_places.keys()).collect();
     let base_first = match judging.standing.mode {
-        Mode::Interleaved => places.iter().map(|place| runs_first(base, new, place)).collect(),
+        Mode::Interleaved => {
+            let order = places.iter().map(|place| runs_first(base, new, place));
+            order.collect::<Option<Vec<bool>>>().unwrap_or_default()
+        }
         _ => Vec::new(),
     };
     let night_median = if new_places.len() == 1 { night_median(&of_new) } else { None };
@@ -89,16 +92,16 @@ fn valued<'a>(
     point.starts.iter().map(one).collect()
 }
 
-/// Whether the base of a block was started before the new side.
-fn runs_first(base: &ComparedPoint, new: &ComparedPoint, place: &Place) -> bool {
-    let Place::Block(block) = place else { return true };
+/// Whether the base of a block was started before the new side; `None` if that is not known.
+fn runs_first(base: &ComparedPoint, new: &ComparedPoint, place: &Place) -> Option<bool> {
+    let Place::Block(block) = place else { return None };
     let ordinal = |point: &ComparedPoint| {
         point.starts.iter().find(|start| start.block == *block).map(|start| start.start)
     };
     match (ordinal(base), ordinal(new)) {
-        (Some(base), Some(new)) => base < new,
+        (Some(base), Some(new)) => (base != new).then_some(base < new),
         // Half a block takes part in nothing.
-        _ => true,
+        _ => Some(true),
     }
 }
 
