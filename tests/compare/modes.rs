@@ -6,6 +6,7 @@ use std::path::Path;
 use inferometer::compare::calibration::{CalibratedTime, Calibration, CellNoise, work_of};
 use inferometer::compare::design::{DaySpread, Pairing, standing};
 use inferometer::compare::judge::{Judging, judge};
+use inferometer::compare::options::Sharing;
 use inferometer::compare::side::{ComparedPoint, ComparedSide, Facts};
 use inferometer::compare::{Cell, Comparison, Mode, Verdict};
 use inferometer::metric::{Measure, Metric};
@@ -457,10 +458,11 @@ fn days_are_times_six_hours_apart_and_their_spread_is_that_of_the_levels() {
     assert_eq!((twice.times.len(), twice.days()), (2, 1));
     // Planning: 0.3 % a pair finds 0.75 % of the decode step, and never in fewer than five.
     let cell = &known.times[0].cells[0];
-    let needed = cell.blocks_for(0.0075, 0.02, 4).unwrap();
-    assert!((8..20).contains(&needed), "{needed}");
-    assert_eq!(cell.blocks_for(0.10, 0.02, 4), Some(5));
-    assert_eq!(cell.blocks_for(0.004, 0.02, 4), None);
+    let sharing = Sharing::of_report(0.01, 1, 4);
+    let needed = cell.blocks_for(0.0075, sharing).unwrap();
+    assert!((8..25).contains(&needed), "{needed}");
+    assert_eq!(cell.blocks_for(0.10, sharing), Some(5));
+    assert_eq!(cell.blocks_for(0.004, sharing), None);
 }
 
 #[test]
