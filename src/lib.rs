@@ -1,6 +1,61 @@
-//! The library, told by its README.
-#![doc = ""]
-#![doc = include_str!("../README.md")]
+//! A Criterion-style benchmark harness for LLM inference servers.
+//!
+//! A bench file declares groups of scenarios. [`Harness`] sends their requests to a server, or to the embedded simulator if
+//! none is configured, stores every request, and writes a report. Against a saved baseline it decides whether a
+//! metric changed, and the exit code reports it.
+//!
+//! In `Cargo.toml`:
+//!
+//! ```toml
+//! [lib]
+//! bench = false # or libtest rejects the flags of `cargo bench -- --save-baseline main`; the same for [[bin]]
+//!
+//! [[bench]]
+//! name = "serving"
+//! harness = false
+//! ```
+//!
+//! and in `benches/serving.rs`:
+//!
+//! ```no_run
+//! use inferometer::{Harness, Load, Scenario, Slo, scenario_group, scenario_main};
+//!
+//! fn chat(harness: &mut Harness) {
+//!     harness.group("chat").scenario(
+//!         Scenario::new("short")
+//!             .input(512) // tokens
+//!             .output(128)
+//!             .sweep(Load::concurrency, [1, 4, 16, 64])
+//!             .goodput(Slo::new().ttft_ms(200).tpot_ms(30)),
+//!     );
+//! }
+//!
+//! scenario_group! { name = serving; config = Harness::from_env(); targets = chat }
+//! scenario_main!(serving);
+//! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | declare lengths, prompts, loads and limits | [`Scenario`], [`Length`], [`Load`], [`Slo`], or [`scenarios!`] |
+//! | run the groups of a bench file | [`scenario_group!`] and [`scenario_main!`] |
+//! | run groups from a program's own `main` | [`bench_main`] |
+//! | send prompts of your own | [`scenario::PromptSource`] with [`Harness::prompts`] |
+//! | use an API of your own | [`api::Dialect`] with [`Harness::dialect`] |
+//!
+//! [README.md] describes the command line, the environment variables, the exit codes and the glossary.
+//! [ARCHITECTURE.md] describes the stages and layers of this crate.
+//!
+//! # Features
+//!
+//! - `tls` (default): servers with `https://` URLs.
+//!
+//! [README.md]: https://github.com/inferometer/inferometer/blob/main/README.md
+//! [ARCHITECTURE.md]: https://github.com/inferometer/inferometer/blob/main/ARCHITECTURE.md
+
+/// The code of README.md compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 // Layer 0: words.
 pub mod clock;

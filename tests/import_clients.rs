@@ -234,3 +234,140 @@ fn sglang_writes_a_load_point_a_line() {
     let error = read(&[sample("sglang/two-loads.jsonl"), vllm]).unwrap_err();
     assert!(error.to_string().contains("differ in their client"), "{error}");
 }
+
+#[test]
+fn guidellm_keeps_several_load_points_in_a_file() {
+    let imported = read(&[sample("guidellm/benchmarks.json")]).unwrap();
+    assert_eq!(ids(&imported), ["import/64x16/c2", "import/64x16/c4"]);
+    assert_eq!(imported.run.tool, "guidellm");
+    let report = json_file("guidellm/benchmarks.json");
+    for (index, point) in ["import/64x16/c2", "import/64x16/c4"].into_iter().enumerate() {
+        let summary = at(&imported, point);
+        let metrics = &report["benchmarks"][index]["metrics"];
+        let said = |name: &str| metrics[name]["successful"]["mean"].as_f64().unwrap();
+        assert_eq!((summary.completed, summary.failed), (8, 0));
+        near(figure(&summary, "ttft_mean"), said("time_to_first_token_ms"), 1e-6);
+        // Equal answers: the mean over requests is the mean over tokens that it reports.
+        near(figure(&summary, "tpot_mean"), said("inter_token_latency_ms"), 1e-6);
+        near(figure(&summary, "qps"), said("requests_per_second"), 1e-9);
+        near(figure(&summary, "output_throughput"), said("output_tokens_per_second"), 1e-9);
+        // Its E2EL runs to the end of the answer, ours to the last token.
+        let e2el = figure(&summary, "e2el_mean").unwrap();
+        let theirs = said("request_latency") * 1e3;
+        assert!(e2el < theirs && e2el > 0.8 * theirs, "{e2el} against {theirs}");
+        assert!(summary.concurrency_mean.unwrap() > 0.5, "send times are known");
+    }
+    // Without requests the figures of the file stand in.
+    let mut bare = report;
+    for benchmark in bare["benchmarks"].as_array_mut().unwrap() {
+        benchmark.as_object_mut().unwrap().remove("requests");
+    }
+    let folder = TempDir::new().unwrap();
+    let imported = read(&[write(folder.path(), "b.json", bare.to_string())]).unwrap();
+    let summary = at(&imported, "import/64x16/c4");
+    let said = &bare["benchmarks"][1]["metrics"]["request_latency"]["successful"];
+    near(figure(&summary, "e2el_p99"), said["percentiles"]["p99"].as_f64().unwrap() * 1e3, 1e-9);
+    assert_eq!(found(&imported, "no_requests").len(), 1);
+}
+
+#[test]
+fn aiperf_joins_figures_and_requests_of_a_folder() {
+    let imported = read(&[sample("aiperf")]).unwrap();
+    let said = json_file("aiperf/profile_export_aiperf.json");
+    assert_eq!(ids(&imported), ["import/64x16/c4"], "as asked, however its tokenizer counts");
+    let summary = at(&imported, "import/64x16/c4");
+    assert_eq!(summary.completed, 12, "two warm-up requests are left out");
+    for (measure, name, statistic) in [
+        ("ttft_mean", "time_to_first_token", "avg"),
+        ("ttft_p50", "time_to_first_token", "p50"),
+        ("ttft_p99", "time_to_first_token", "p99"),
+        ("tpot_mean", "inter_token_latency", "avg"),
+        ("e2el_p90", "request_latency", "p90"),
+    ] {
+        near(figure(&summary, measure), said[name][statistic].as_f64().unwrap(), 1e-4);
+    }
+    assert_eq!(figure(&summary, "itl_p50"), None, "its gaps are between chunks");
+    let icl = said["inter_chunk_latency"]["avg"].as_f64().unwrap();
+    near(figure(&summary, "icl_mean"), icl, 1e-2);
+    // The figures alone give the percentiles that the client reports.
+    let bare = read(&[sample("aiperf/profile_export_aiperf.json")]).unwrap();
+    let summary = at(&bare, "import/64x16/c4");
+    assert_eq!(figure(&summary, "e2el_p90"), said["request_latency"]["p90"].as_f64());
+    assert!(found(&bare, "no_requests")[0].1.contains("no times of single requests"));
+    // The requests alone name no load.
+    let error = read(&[sample("aiperf/profile_export.jsonl")]).unwrap_err();
+    assert!(error.to_string().contains("without their load"), "{error}");
+}
+
+#[test]
+fn inference_perf_gives_each_stage_its_requests() {
+    let imported = read(&[sample("inference-perf")]).unwrap();
+    let mut points = ids(&imported);
+    // Its tokenizer counts other lengths in each stage, so the names differ in them too.
+    points.sort_by_key(|id| id.ends_with("/r16"));
+    assert!(points[0].ends_with("/r8") && points[1].ends_with("/r16"), "{points:?}");
+    let passed = found(&imported, "passed_over");
+    assert_eq!(passed.len(), 1, "{passed:?}");
+    assert!(passed[0].1.contains("summary_lifecycle_metrics.json`: it sums up all stages"));
+    for (stage, point) in ["stage_0", "stage_1"].iter().zip(points) {
+        let said = json_file(&format!("inference-perf/{stage}_lifecycle_metrics.json"));
+        let latency = &said["successes"]["latency"];
+        let summary = at(&imported, point);
+        assert_eq!(Some(summary.completed), said["successes"]["count"].as_u64());
+        let ms = |name: &str, statistic: &str| latency[name][statistic].as_f64().unwrap() * 1e3;
+        near(figure(&summary, "ttft_p99"), ms("time_to_first_token", "p99"), 1e-6);
+        near(figure(&summary, "tpot_mean"), ms("time_per_output_token", "mean"), 1e-4);
+    }
+    // The sum of all stages alone names no load.
+    let error = read(&[sample("inference-perf/summary_lifecycle_metrics.json")]).unwrap_err();
+    assert!(error.to_string().contains("names no load"), "{error}");
+    // Requests of another run are not taken for those of these stages.
+    let folder = TempDir::new().unwrap();
+    let name = "stage_0_lifecycle_metrics.json";
+    fs::copy(sample("inference-perf").join(name), folder.path().join(name)).unwrap();
+    let requests = "per_request_lifecycle_metrics.json";
+    fs::copy(sample("inference-perf").join(requests), folder.path().join(requests)).unwrap();
+    let imported = read(&[folder.path().to_owned()]).unwrap();
+    assert!(found(&imported, "passed_over")[0].1.contains("as many requests as the stages"));
+    assert!(imported.rounds[0].records.is_empty());
+}
+
+#[test]
+fn llm_d_reports_carry_figures_of_any_client() {
+    let vllm = read(&[sample("llm-d/vllm.json")]).unwrap();
+    assert_eq!(ids(&vllm), ["import/512x128/c64"]);
+    let summary = at(&vllm, "import/512x128/c64");
+    let native = read(&[sample("h200-vllm/B1-512x128-c64.json")]).unwrap();
+    let native = at(&native, "import/512x128/c64");
+    for measure in ["tpot_mean", "tpot_p99", "itl_p50", "itl_p99", "e2el_mean", "output_throughput"]
+    {
+        near(figure(&summary, measure), figure(&native, measure).unwrap(), 1e-9);
+    }
+    // What guidellm calls ITL is a mean of each request.
+    let imported = read(&[sample("llm-d/guidellm.json")]).unwrap();
+    let summary = at(&imported, ids(&imported)[0]);
+    let place = "/benchmarks/1/metrics/inter_token_latency_ms/successful/mean";
+    let said = json_file("guidellm/benchmarks.json").pointer(place).unwrap().as_f64().unwrap();
+    near(figure(&summary, "tpot_mean"), said, 1e-9);
+    assert_eq!(figure(&summary, "itl_mean"), None);
+    assert_eq!(found(&imported, "llm_d").len(), 1);
+    // The converter of llm-d finds no load in a file of aiperf 0.13.
+    let error = read(&[sample("llm-d/aiperf.json")]).unwrap_err();
+    assert!(error.to_string().contains("the load is not known"), "{error}");
+    let rate = read(&[sample("llm-d/inference-perf.json")]).unwrap();
+    assert!(ids(&rate)[0].ends_with("/r16"), "{:?}", ids(&rate));
+    // A report beside the file that it was made of is not counted twice.
+    let both = [sample("llm-d/vllm.json"), sample("h200-vllm/B1-512x128-c64.json")];
+    let imported = read(&both).unwrap();
+    assert_eq!(imported.rounds.len(), 1);
+    assert!(found(&imported, "passed_over")[0].1.contains("sums up results that are read"));
+}
+
+fn json_file(name: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(sample(name)).unwrap()).unwrap()
+}
+
+fn near(got: Option<f64>, right: f64, within: f64) {
+    let got = got.unwrap();
+    assert!((got / right - 1.0).abs() <= within, "{got} against {right}");
+}

@@ -23,8 +23,9 @@ use crate::units::s_to_ns;
 /// Result files of other benchmark clients.
 #[derive(Debug, Args)]
 pub(super) struct ImportCommand {
-    /// Result files of vLLM's or SGLang's client (JSON, JSON lines, either as `.gz`), folders of
-    /// them, or patterns such as `results/*.json`; several make one run with several load points
+    /// Result files of vLLM, SGLang, guidellm, aiperf, inference-perf or llm-d (JSON, JSON lines,
+    /// either as `.gz`), folders of them, or patterns such as `results/*.json`; several make one
+    /// run with several load points
     #[arg(value_name = "FILE", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
     /// Name of the baseline that then points at the run

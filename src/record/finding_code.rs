@@ -40,6 +40,7 @@ macro_rules! codes {
 }
 
 codes! {
+    Aiperf => "aiperf",
     AtCap => "at_cap",
     AtOnce => "at_once",
     BeyondSelftest => "beyond_selftest",
@@ -57,6 +58,7 @@ codes! {
     EarlyStops => "early_stops",
     Failures => "failures",
     GpuMemoryHeld => "gpu_memory_held",
+    Guidellm => "guidellm",
     IdenticalSettings => "identical_settings",
     IgnoreEos => "ignore_eos",
     IgnoreEosWithoutEffect => "ignore_eos_without_effect",
@@ -72,6 +74,7 @@ codes! {
     LengthIgnored => "length_ignored",
     Limit => "limit",
     Little => "little",
+    LlmD => "llm_d",
     Lockstep => "lockstep",
     Looks => "looks",
     LoopLag => "loop_lag",
