@@ -1,7 +1,5 @@
 //! Against a baseline or the other side: comparisons and verdicts. Pure.
 
-#[doc(hidden)]
-pub mod acceptance;
 pub mod assumed_spread;
 pub mod calibration;
 pub mod cell;
@@ -24,8 +22,6 @@ mod suspicion;
 pub mod validity;
 mod values;
 pub mod verdict;
-#[doc(hidden)]
-pub mod world;
 
 pub use comparison::{Cell, CellReason, Comparison, Mode, Note, SuiteResult};
 pub use gate_reason::{GateCause, GateReason, GateResult};

@@ -23,7 +23,7 @@ mod lengths;
 mod llm_d;
 mod reader;
 mod result;
-mod run;
+pub mod run;
 mod serving;
 mod sglang;
 mod source;
@@ -31,7 +31,7 @@ mod vllm;
 
 pub use further::as_further_start;
 pub use imported::{Imported, ImportedRound, Order, Sends};
-pub use run::GROUP;
+
 pub use source::MOST_FILES;
 
 use crate::error::{Error, Result};

@@ -11,7 +11,7 @@ pub mod window;
 
 pub use finding::{Finding, Severity};
 pub use finding_code::FindingCode;
-pub use gap_histogram::{GapHistogram, GapView, record_gaps};
+pub use gap_histogram::{GapHistogram, record_gaps};
 pub use itl_by_position::PositionGaps;
 pub use request::{Outcome, Part, RequestIdent, RequestRecord};
 pub use stored::{StoredRound, StoredRun, StoredStart};

@@ -11,9 +11,9 @@ pub mod runs;
 use std::path::PathBuf;
 
 pub use baseline::{Baseline, Baselines};
-pub use layout::{Layout, run_id, safe_name};
+pub use layout::{Layout, run_id};
 pub use rounds::RoundData;
-pub use runs::{RunList, RunWriter};
+pub use runs::RunWriter;
 
 use crate::error::Result;
 

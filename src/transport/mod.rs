@@ -22,7 +22,7 @@ mod token_counter;
 pub(crate) use evidence::Redactor;
 
 pub use base_url::BaseUrl;
-pub use client::{Client, ClientSettings, Endpoint, Reply};
+pub use client::{Client, ClientSettings};
 pub use exchange::{Exchange, TokenSource};
 pub use failure::{Failure, FailureKind};
 pub use timeline::{TokenEvent, TokenTimeline};
