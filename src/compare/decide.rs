@@ -353,7 +353,8 @@ impl<'a> Judge<'a> {
             let flag = flag(significant, mean, cells[index].floor.ln_1p());
             results[index].deviation = Some(Deviation { mean, p_holm, flag });
             if results[index].own == Flag::None && flag != Flag::None {
-                results[index].verdict = deviating(flag, own, cells[index].floor.ln_1p());
+                let known = results[index].verdict;
+                results[index].verdict = deviating(flag, known, own, cells[index].floor.ln_1p());
                 results[index].reason = None;
             }
         }
@@ -375,10 +376,12 @@ fn verdict(own: Flag, significant: bool, test: &Test, margin: f64) -> Verdict {
 
 /// The verdict of a cell whose own test found nothing, but which differs from the others. A worse
 /// one fails the gate, so it must read so. A better one may just be the one that did not get worse:
-/// that is an improvement only where its own change reaches the floor.
-fn deviating(deviation: Flag, own_mean: f64, floor: f64) -> Verdict {
+/// that is an improvement only where its own change reaches the floor, and takes nothing from what is
+/// shown to be as before.
+fn deviating(deviation: Flag, known: Verdict, own_mean: f64, floor: f64) -> Verdict {
     match deviation {
         Flag::Regressed => Verdict::Regressed,
+        _ if known == Verdict::Unchanged => Verdict::Unchanged,
         _ if own_mean <= -floor => Verdict::Improved,
         _ => Verdict::WithinNoise,
     }

@@ -54,6 +54,11 @@ pub struct VerdictBasis {
 }
 
 impl VerdictBasis {
+    /// Whether the starts of the two sides stand next to each other in blocks, few or many.
+    pub(super) fn is_in_blocks(&self) -> bool {
+        self.mode == Mode::Interleaved || self.error_term.is_paired()
+    }
+
     fn verdict(mode: Mode, error_term: ErrorTerm) -> Self {
         Self { mode, error_term, days: DaySpread::None, advice: None }
     }

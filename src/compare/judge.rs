@@ -70,7 +70,7 @@ pub fn judge(base: &ComparedSide, new: &ComparedSide, judging: &Judging<'_>) -> 
         new_label: new.label.clone(),
         base_runs: base.runs.clone(),
         new_runs: new.runs.clone(),
-        blocks: blocks(&drafts, judging.standing.error_term),
+        blocks: blocks(&drafts, judging.standing),
         looks: judging.looks,
         advice: judging.standing.advice.clone(),
         notes: notes(base, new, &drafts, judging),
@@ -92,11 +92,11 @@ struct Draft {
 
 /// The most blocks that any cell has on both sides (in the unpaired modes: starts of the smaller
 /// side).
-fn blocks(drafts: &[Draft], error_term: ErrorTerm) -> u32 {
+fn blocks(drafts: &[Draft], standing: &VerdictBasis) -> u32 {
     let of_draft = |draft: &Draft| {
         let count = |side: &[Option<f64>]| side.iter().flatten().count();
         let (base, new) = (&draft.input.base, &draft.input.new);
-        match error_term.is_paired() {
+        match standing.is_in_blocks() {
             true => base.iter().zip(new).filter(|(b, n)| b.is_some() && n.is_some()).count(),
             false => count(base).min(count(new)),
         }

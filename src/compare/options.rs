@@ -118,11 +118,11 @@ impl Levels {
     /// An equal share of each for one of several looks.
     #[must_use]
     pub fn shared_by(self, looks: u32) -> Self {
-        let share = 1.0 / f64::from(looks.max(1));
+        let looks = f64::from(looks.max(1));
         Self {
-            cells: self.cells * share,
-            suite: self.suite * share,
-            deviation: self.deviation * share,
+            cells: self.cells / looks,
+            suite: self.suite / looks,
+            deviation: self.deviation / looks,
         }
     }
 }

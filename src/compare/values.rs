@@ -77,7 +77,7 @@ fn valued<'a>(
     let times: Vec<i64> = seen.values().copied().collect();
     let nights: BTreeMap<&str, usize> = seen.into_keys().zip(nights(&times)).collect();
     let place = |start: &MeasuredStart| match judging.standing.error_term {
-        term if term.is_paired() => Place::Block(start.block),
+        _ if judging.standing.is_in_blocks() => Place::Block(start.block),
         ErrorTerm::Nights => Place::Night(nights.get(identity(start)).copied().unwrap_or(0)),
         _ => Place::Start(identity(start).to_owned()),
     };

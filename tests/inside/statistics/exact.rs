@@ -107,6 +107,12 @@ struct Counts {
     cell_improved: [u64; 4],
     deviation_regressed: [u64; 4],
     unchanged: [u64; 4],
+    /// Whether a better deviation leaves a cell unchanged; the first rule said no.
+    counts_deviating: bool,
+}
+
+fn is_deviating(result: &CellResult) -> bool {
+    result.deviation.is_some_and(|deviation| deviation.flag != Flag::None)
 }
 
 impl Counts {
@@ -117,7 +123,9 @@ impl Counts {
             let of = |flag| results.iter().filter(|r| r.own == flag).count() as u64;
             self.cell_regressed[k] += of(Flag::Regressed);
             self.cell_improved[k] += of(Flag::Improved);
-            let unchanged = |r: &&CellResult| r.verdict == Verdict::Unchanged;
+            let unchanged = |r: &&CellResult| {
+                r.verdict == Verdict::Unchanged && (self.counts_deviating || !is_deviating(r))
+            };
             self.unchanged[k] += results.iter().filter(unchanged).count() as u64;
             let deviating =
                 |r: &&CellResult| r.deviation.is_some_and(|d| d.flag == Flag::Regressed);
@@ -206,7 +214,8 @@ impl Reports {
         };
         assert_eq!(bytes.len(), reports * self.shape.iter().product::<usize>() * 2);
         let ratios = Ratios { bytes, scale: number(&self.file["scale"]), shape: self.shape };
-        let mut counts = Counts::default();
+        let counts_deviating = options.moderation == Moderation::ByMeasure;
+        let mut counts = Counts { counts_deviating, ..Counts::default() };
         for report in 0..reports {
             let cells = ratios.cells(report, blocks, &self.metrics).into_iter().map(ordered);
             counts.add(&decide(&cells.collect::<Vec<_>>(), options), self.shape[2]);
