@@ -10,7 +10,7 @@ use super::decide::decide;
 use super::design::{DaySpread, VerdictBasis};
 use super::failures::{self, FailureCounts, FailureOptions, FailureResult, Survivors};
 use super::options::{ErrorTerm, Levels, Options};
-use super::side::{ComparedPoint, ComparedSide, incomparable, incomparable_point};
+use super::side::{ComparedPoint, ComparedSide, incomparable, incomparable_point, other_client};
 use super::validity::{self, Reach};
 use super::values::{self, Values};
 use super::{Cell, Comparison, GateResult, Note, SuiteResult, Verdict};
@@ -118,8 +118,15 @@ fn notes(
     let of_base = base_points.iter().flat_map(|p| values::left_out(&base.label, p, judging));
     let of_new = new_points.iter().flat_map(|p| values::left_out(&new.label, p, judging));
     let of_cells = drafts.iter().filter_map(|draft| draft.note.clone());
+    let client = other_client(&base.facts, &new.facts).map(|text| Note { point: None, text });
     let mut seen = BTreeSet::new();
-    of_base.chain(of_new).chain(of_cells).filter(|note| seen.insert(note.clone())).collect()
+    client
+        .into_iter()
+        .chain(of_base)
+        .chain(of_new)
+        .chain(of_cells)
+        .filter(|note| seen.insert(note.clone()))
+        .collect()
 }
 
 /// The measures of a load point, with their roles.

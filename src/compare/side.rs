@@ -32,6 +32,8 @@ pub struct Facts {
     pub apis: BTreeSet<String>,
     /// The hash of each prompt file, by its path as the scenario names it.
     pub datasets: BTreeMap<String, String>,
+    /// The machines of the client: processor and cores. They need not agree; a difference is told.
+    pub clients: BTreeSet<String>,
 }
 
 /// One load point of a contender.
@@ -129,6 +131,20 @@ pub fn incomparable(base: &Facts, new: &Facts) -> Option<String> {
     differs("the definitions of the metrics", &base.definitions, &new.definitions)
         .or_else(|| differs("the models", &base.models, &new.models))
         .or_else(|| differs("the APIs", &base.apis, &new.apis))
+}
+
+/// That the two sides were measured from different machines, whose own share of a latency differs.
+#[must_use]
+pub fn other_client(base: &Facts, new: &Facts) -> Option<String> {
+    let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
+    let (one, other) = (&base.clients, &new.clients);
+    (!one.is_empty() && !other.is_empty() && one != other).then(|| {
+        format!(
+            "the machines of the client differ ({} against {}): latencies hold a part of the client's own",
+            list(one),
+            list(other)
+        )
+    })
 }
 
 /// Why one load point cannot be compared; none where it can.

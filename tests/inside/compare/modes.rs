@@ -395,6 +395,22 @@ fn what_differs_in_kind_is_incomparable_and_says_in_what() {
 }
 
 #[test]
+fn another_client_machine_is_told() {
+    let base = contender("a", starts(6, 0, 0, 1.0));
+    let mut new = contender("b", starts(6, 1, 0, 1.0));
+    let told = |base: &ComparedSide, new: &ComparedSide| {
+        let found = judged(base, new, Pairing::Restarted, DaySpread::None);
+        found.notes.iter().any(|note| note.text.contains("machines of the client differ"))
+    };
+    assert!(!told(&base, &new));
+    let mut other = base.clone();
+    other.facts.clients = BTreeSet::from(["A, 4 cores".into()]);
+    assert!(!told(&other, &new), "not known on one side");
+    new.facts.clients = BTreeSet::from(["B, 2 cores".into()]);
+    assert!(told(&other, &new));
+}
+
+#[test]
 fn load_points_of_one_side_are_new_or_removed_and_fail_nothing() {
     let (mut base, mut new) =
         (contender("a", starts(6, 0, 0, 1.0)), contender("b", starts(6, 1, 0, 1.0)));
