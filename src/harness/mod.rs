@@ -343,7 +343,7 @@ impl Harness {
         if !settings.looks.is_empty() {
             let bad = || {
                 Error::usage("`--looks` is not a list of looks").with_hint(
-                    "write up to ten ascending numbers of restarts, for example `5,8,12`",
+                    "write up to ten ascending numbers of restarts, each at least 5, for example `5,8,12`",
                 )
             };
             let looks = InterimLooks::at(&settings.looks).ok_or_else(bad)?;
