@@ -125,6 +125,27 @@ fn rounds_of_a_start_go_round_all_points() {
 }
 
 #[test]
+fn two_sides_that_can_be_started_have_eight_pairs_and_a_burn_in_without_being_asked() {
+    let mut settings = two_sided(1);
+    settings.starts = None;
+    let plan = build(&matrix(), &settings).unwrap();
+    assert_eq!((plan.design, plan.starts.len()), (Design::Interleaved, 16));
+    assert!(plan.burn_in && plan.describe(80).contains("one unmeasured start each"));
+    let whole_s = plan.estimate(&plan.expected).seconds;
+    settings.skip.burn_in = true;
+    let plan = build(&matrix(), &settings).unwrap();
+    assert!(!plan.burn_in && plan.estimate(&plan.expected).seconds < whole_s - 100.0);
+    // One side alone, or a server that nobody starts, is started once.
+    settings.against = None;
+    assert_eq!(build(&matrix(), &settings).unwrap().starts.len(), 1);
+    // What a budget leaves of the pairs is told.
+    settings = two_sided(8);
+    settings.budget = Some(Duration::from_secs(60));
+    let plan = build(&matrix(), &settings).unwrap();
+    assert!(plan.given_up.iter().any(|text| text.contains("fits 1 pair")), "{:?}", plan.given_up);
+}
+
+#[test]
 fn routes_alternate_within_one_start() {
     let mut settings = Settings::for_url("http://gateway");
     settings.against = Some(Target { url: "http://direct".into(), launch: Launch::External });
