@@ -445,6 +445,7 @@ fn plans_print_within_the_width() {
 fn a_plan_reads_well() {
     let mut settings = two_sided(2);
     settings.budget = Some(Duration::from_secs(900));
+    settings.skip.burn_in = true;
     let plan = build(&matrix(), &settings).unwrap();
     insta::assert_snapshot!(plan.describe(80), @r#"
     6 load points, 2 rate-1 references, 2 starts
@@ -479,6 +480,7 @@ fn a_plan_reads_well() {
     for the budget: requests a round: 214 in place of 872 (first start)
     for the budget: requests of the reference: 20 in place of 120 (first start)
     for the budget: restarts: 1 in place of 2
+    for the budget: fits 1 pair of restarts: fewer than 5 decide only gross changes
     for the budget: even so about 16 min 31 s are needed, not 15 min: choose fewer
         load points
     "#);
