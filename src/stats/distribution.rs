@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn infinite_degrees_of_freedom_are_the_normal_distribution() {
-        assert!((t_sf(1.96, f64::INFINITY) - t_sf(1.96, 1e9)).abs() < 1e-8);
+        assert!((t_sf(1.96, f64::INFINITY) - t_sf(1.96, 1e7)).abs() < 1e-6);
         assert!((t_upper(0.025, f64::INFINITY) - 1.959_963_984_540_054).abs() < 1e-9);
     }
 

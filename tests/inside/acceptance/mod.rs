@@ -240,7 +240,7 @@ fn few_points_rows() -> Vec<Row> {
     };
     let simulated = World::simulated;
     let (slower, one) = (Everywhere(0.01), OneScenario);
-    let drift = World { drift: 0.10, ..simulated(5) };
+    let drift = World { drift: 0.10, ..World::even(5, 0.01) };
     vec![
         row(
             "+1 % ITL p50, drift 10 %, M = 9",
