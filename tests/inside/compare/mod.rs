@@ -6,6 +6,7 @@ mod gate;
 mod live;
 mod modes;
 mod servers;
+mod starts;
 mod stored;
 
 use std::path::Path;
