@@ -12,6 +12,7 @@ use crate::harness::{
     Action, Conclusion, Detail, Entry, Harness, OutputFormat, Selection, Surface,
 };
 use crate::plan::ListFormat;
+use crate::record::FindingCode;
 use crate::report;
 use crate::report::progress::{self, Reporter, Silent, Stream};
 use crate::report::terminal::{self, Color};
@@ -259,7 +260,7 @@ pub(super) fn present(
                 text.push('\n');
             }
             if let Some(told) = baseline {
-                text.push_str(&baseline_line(told, surface.entry));
+                text.push_str(&baseline_line(told, conclusion, surface.entry));
             }
             text.push_str(&format!("report: {}\n", conclusion.page.display()));
             text
@@ -273,14 +274,18 @@ pub(super) fn present(
 }
 
 /// What became of baselines, or how to save the first.
-fn baseline_line(told: BaselineTold<'_>, entry: Entry) -> String {
+fn baseline_line(told: BaselineTold<'_>, conclusion: &Conclusion, entry: Entry) -> String {
     let baseline = told.baseline;
     let mut text = String::new();
     if let Some(name) = &baseline.save {
         text.push_str(&format!("baseline `{name}` now holds this run\n"));
     }
-    if let Some(name) = &baseline.append {
-        text.push_str(&format!("baseline `{name}` holds this run too\n"));
+    let findings = &conclusion.report.input().findings;
+    let kept_out = findings.iter().find(|f| f.code == FindingCode::NotAppended);
+    match (&baseline.append, kept_out) {
+        (Some(_), Some(finding)) => text.push_str(&format!("{}\n", finding.text)),
+        (Some(name), None) => text.push_str(&format!("baseline `{name}` holds this run too\n")),
+        (None, _) => {}
     }
     if text.is_empty() && !told.is_judged && baseline.load.is_none() {
         let dashes = if entry == Entry::Bench { "-- " } else { "" };

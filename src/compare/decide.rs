@@ -215,7 +215,9 @@ impl<'a> Judge<'a> {
                 (verdict, undecided.then(|| self.undecided(&test)), Some(test))
             }
             // Where nothing is judged, a number that was not kept is no fault of client or load.
-            Err(Reason::NoValues) if self.options.error_term == ErrorTerm::Advice => {
+            Err(Reason::NoValues)
+                if self.is_assumed() || self.options.error_term == ErrorTerm::Advice =>
+            {
                 (Verdict::Inconclusive, Some(Reason::NoValues), None)
             }
             Err(reason @ (Reason::NoValues | Reason::NoVariation | Reason::OneOrder)) => {

@@ -150,7 +150,7 @@ fn apart(
                 (false, _) => assumed(Mode::SingleStart, days, &met, decide_by),
                 (true, fresh) => {
                     let mode = if fresh { Mode::Saved } else { Mode::History };
-                    let met = format!("{met}, the baseline from {}", nights(days.0));
+                    let met = format!("{met}; the baseline is from {}", nights(days.0));
                     assumed(mode, days, &met, &day_remedy())
                 }
             }

@@ -146,7 +146,13 @@ pub(super) fn conclude_run(
         grounds.looks = looks;
     }
     let factions = sides.factions;
-    let told = ConclusionInput { append: settings.baseline.append.clone(), ..told };
+    // What a baseline is held against is kept out of it where it regressed.
+    let guarded = settings
+        .baseline
+        .append
+        .clone()
+        .filter(|_| settings.baseline.append == settings.baseline.compare);
+    let told = ConclusionInput { append: guarded.clone(), ..told };
     let conclusion = conclude(store, &factions, &settings.judge, grounds.as_ref(), told)?;
     if let Some(comparison) = conclusion.report.input().comparisons.first() {
         store.save_comparison(&run.id, comparison)?;
@@ -155,7 +161,8 @@ pub(super) fn conclude_run(
     if let Some(name) = &settings.baseline.save {
         baselines.save(name, &run.id, at)?;
     }
-    let unfit = not_appended(&conclusion.report.input().comparisons, "").is_some();
+    let comparisons = &conclusion.report.input().comparisons;
+    let unfit = guarded.is_some_and(|name| not_appended(comparisons, &name).is_some());
     if let Some(name) = settings.baseline.append.as_ref().filter(|_| !unfit) {
         baselines.append(name, &run.id, at)?;
     }

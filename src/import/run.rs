@@ -55,7 +55,7 @@ pub(super) fn assemble(
         let pass = passes.entry(id.clone()).or_default();
         if *pass == 0 {
             run.points.push(StoredPoint {
-                id: id.clone(),
+                id: crate::store::run_id(order.at, Some(order.name), ""),
                 phase: Phase::Load,
                 point: point.clone(),
             });
@@ -124,10 +124,9 @@ fn blank(order: &Order<'_>, placed: &[Placed]) -> StoredRun {
         let text = format!("the files differ in `{name}`: it is left out of the run's facts");
         findings.push(Finding::new(FindingCode::MixedMetadata, Severity::Note, text));
     }
-    let id = crate::store::run_id(order.at, Some(order.name), "");
     StoredRun {
         schema: SCHEMA,
-        id: id.clone(),
+        id: crate::store::run_id(order.at, Some(order.name), ""),
         name: Some(order.name.to_owned()),
         started_at: began,
         ended_at: ends().max(),
@@ -157,8 +156,7 @@ fn blank(order: &Order<'_>, placed: &[Placed]) -> StoredRun {
             block: 0,
             start: 0,
             at: began,
-            // `--append` is the user's word that the files are of a further start.
-            identity: Some(format!("imported {id}")),
+            identity: None,
             ready_s: None,
             failure: None,
         }],

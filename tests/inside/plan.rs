@@ -130,7 +130,7 @@ fn two_sides_that_can_be_started_have_eight_pairs_and_a_burn_in_without_being_as
     settings.starts = None;
     let plan = build(&matrix(), &settings).unwrap();
     assert_eq!((plan.design, plan.starts.len()), (Design::Interleaved, 16));
-    assert!(plan.burn_in && plan.describe(80).contains("one unmeasured start each"));
+    assert!(plan.burn_in && plan.describe(200).contains("one unmeasured start each"));
     let whole_s = plan.estimate(&plan.expected).seconds;
     settings.skip.burn_in = true;
     let plan = build(&matrix(), &settings).unwrap();
