@@ -55,7 +55,7 @@ pub(super) fn assemble(
         let pass = passes.entry(id.clone()).or_default();
         if *pass == 0 {
             run.points.push(StoredPoint {
-                id: crate::store::run_id(order.at, Some(order.name), ""),
+                id: id.clone(),
                 phase: Phase::Load,
                 point: point.clone(),
             });
