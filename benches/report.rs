@@ -181,6 +181,7 @@ fn round(run: &StoredRun, point: &StoredPoint, side: Side, block: u32) -> Stored
         telemetry: BTreeMap::new(),
         series: BTreeMap::new(),
         reported: BTreeMap::new(),
+        server: inferometer::internals::record::ServerState::Ran,
         itl_by_position_ms: Vec::new(),
     }
 }

@@ -49,6 +49,8 @@ pub(super) struct RoundRecorder {
     pub(super) failed: u64,
     /// 401 and 403.
     unauthorized: u64,
+    /// In a row, to the last that ended.
+    unreached: u64,
     /// The latest end of any request entered: no later than this may a window close before.
     pub(super) latest_end_ns: u64,
     e2el_sum_s: f64,
@@ -72,6 +74,7 @@ impl RoundRecorder {
             completed: 0,
             failed: 0,
             unauthorized: 0,
+            unreached: 0,
             latest_end_ns: 0,
             e2el_sum_s: 0.0,
         }
@@ -102,6 +105,8 @@ impl RoundRecorder {
             }
             Outcome::Cancelled => {}
         }
+        let unreached = record.failure.is_some_and(FailureKind::is_unreached);
+        self.unreached = if unreached { self.unreached + 1 } else { 0 };
         if self.failed > EVIDENCE {
             record.evidence = None;
         }
@@ -130,7 +135,11 @@ impl RoundRecorder {
         #[allow(clippy::cast_precision_loss)]
         let share = self.failed as f64 / attempted.max(1) as f64;
         // A refused key refuses every request: asking on only fills the server's log.
-        self.unauthorized > 0 || (attempted >= limit.least && share > limit.share)
+        // No server behind the address: every further request fails alike, and a long window that was
+        // good until now would take as many failures as it had completions.
+        self.unauthorized > 0
+            || self.unreached >= limit.least
+            || (attempted >= limit.least && share > limit.share)
     }
 }
 

@@ -65,6 +65,9 @@ impl PointNotes {
     }
 
     fn client_faults(&self, round: &RoundNotes) -> Vec<Fault> {
+        if round.status.is_failing() {
+            return Vec::new(); // slots that wait on a failing server are not late by the client's fault
+        }
         let (health, ttft_ms) = (&round.health, round.ttft_p50_ms);
         validity::health_faults(health, ttft_ms, self.point.load, self.idle_lag_ms)
     }

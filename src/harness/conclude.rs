@@ -16,8 +16,8 @@ use crate::compare::{Comparison, GateCause, GateResult, Note, gate_reason};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metric::Measure;
 use crate::plan::{Phase, Side};
-use crate::record::stored::{DEFINITIONS, StoredPoint};
-use crate::record::{Finding, FindingCode, Severity, StoredRun};
+use crate::record::stored::{DEFINITIONS, RunStatus, StoredPoint};
+use crate::record::{Finding, FindingCode, ServerState, Severity, StoredRun};
 use crate::report::{
     PointInput, PointSide, Report, ReportInput, SideInput, StartSummary, csv, html, json, junit,
     markdown,
@@ -234,6 +234,7 @@ fn conclude(
     if let Some(reason) = told.ended_early.filter(|_| !judge_settings.no_fail) {
         gate.fail(gate::INVALID, GateCause::EndedEarly, gate_reason::ended_early(&reason));
     }
+    missing_points(factions, &contenders, judge_settings, &mut gate);
     if let Some(first) = comparisons.first_mut() {
         first.gate = gate.clone();
     }
@@ -400,6 +401,37 @@ fn nothing_measured(contenders: &[ComparedSide], settings: &JudgeSettings, gate:
     }
 }
 
+/// A lost server is no pass, and neither is a load point of the plan without figures. What the user
+/// ended, or asked to leave out, is neither.
+fn missing_points(
+    factions: &[RunSet],
+    contenders: &[ComparedSide],
+    settings: &JudgeSettings,
+    gate: &mut GateResult,
+) {
+    let (Some(subject), Some(measured)) = (factions.last(), contenders.last()) else { return };
+    if settings.no_fail || subject.runs.iter().any(|run| run.status == RunStatus::Interrupted) {
+        return;
+    }
+    let failed = subject.runs.iter().filter(|run| run.status == RunStatus::Failed);
+    for round in failed.flat_map(|run| &run.rounds).filter(|round| round.server.is_lost()) {
+        let text = gate_reason::server_lost(&round.server.words(), &round.point);
+        gate.fail(gate::SERVER, GateCause::ServerLost, text);
+    }
+    let figures = |id: &str| measured.points.iter().find(|point| point.id == id);
+    for point in subject.points().iter().filter(|point| point.phase == Phase::Load) {
+        let starts = figures(&point.id).map_or(&[][..], |figures| &figures.starts);
+        let was_left_out = starts.is_empty() && !subject.has_lost_points();
+        if was_left_out || starts.iter().any(|start| start.summary.completed > 0) {
+            continue;
+        }
+        let state = starts.iter().fold(ServerState::Ran, |w, s| w.worse(s.server.clone()));
+        let why = if state.is_ran() { String::new() } else { state.words() };
+        let text = gate_reason::not_measured(&point.id, &why);
+        gate.fail(gate::INVALID, GateCause::PointMissing, text);
+    }
+}
+
 /// A client that ran out of descriptors or ports did not measure the server.
 fn client_failed(factions: &[RunSet], settings: &JudgeSettings, gate: &mut GateResult) {
     let Some(subject) = factions.last().filter(|_| !settings.no_fail) else { return };
@@ -447,6 +479,11 @@ fn point_side(data: PointData) -> PointSide {
             .map(|s| StartSummary { block: s.block, start: s.start, summary: s.summary.clone() })
             .collect(),
         status: measure::worst(data.side.starts.iter().map(|s| s.status)),
+        server: data
+            .side
+            .starts
+            .iter()
+            .fold(ServerState::Ran, |worst, s| worst.worse(s.server.clone())),
         health,
         warm_up: data.side.starts.last().and_then(|s| s.warm_up),
         intervals: measure::intervals(&data.side.starts),

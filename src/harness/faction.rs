@@ -6,7 +6,7 @@ use crate::compare::design::{DaySpread, Pairing};
 use crate::compare::side::{ComparedPoint, ComparedSide, Facts};
 use crate::error::Result;
 use crate::plan::{Design, Side};
-use crate::record::stored::StoredPoint;
+use crate::record::stored::{RoundStatus, RunStatus, StoredPoint};
 use crate::record::{StoredRun, StoredStart};
 use crate::store::Store;
 
@@ -63,6 +63,15 @@ impl RunSet {
             }
         }
         listed
+    }
+
+    /// Whether a load point without rounds lacks them for a fault: a run that came to its end leaves
+    /// loads out after one that was stopped, and else only where that was asked for.
+    pub(super) fn has_lost_points(&self) -> bool {
+        self.runs.iter().any(|run| {
+            run.status != RunStatus::Complete
+                || run.rounds.iter().any(|round| round.status == RoundStatus::Stopped)
+        })
     }
 
     /// What must agree, and no points yet.

@@ -16,7 +16,7 @@ use crate::record::{Finding, FindingCode, Severity, StoredRound, Window};
 use crate::scenario::{Load, LoadPoint};
 use crate::summary::limit::{self, Circumstances};
 use crate::summary::tokens::TokenAccount;
-use crate::summary::{Summary, health, samples, server_word, steadiness};
+use crate::summary::{self, Summary, health, samples, server_word, steadiness};
 use crate::transport::FailureKind;
 
 /// A fault of so many of a load point's rounds is the load point's (D.8: 20 % of the starts make a cell
@@ -42,6 +42,8 @@ pub(super) struct PointNotes {
     /// client that runs out mostly does so while the load rises.
     pub(super) sent: u64,
     pub(super) own_failures: BTreeMap<FailureKind, u64>,
+    /// Their statuses, by kind.
+    pub(super) failure_statuses: BTreeMap<FailureKind, BTreeMap<u16, u64>>,
     pub(super) retry_after: Option<String>,
     pub(super) rounds: Vec<RoundNotes>,
     /// How late this machine is when it has nothing to do, from the self-test.
@@ -54,6 +56,8 @@ pub(super) struct RoundNotes {
     /// Requests sent inside the window.
     pub(super) sends: usize,
     pub(super) status: RoundStatus,
+    /// Whether the server was lost in it.
+    pub(super) lost: bool,
     pub(super) ttft_p50_ms: f64,
     pub(super) ttft_count: u64,
     pub(super) qps: Option<f64>,
@@ -80,6 +84,7 @@ impl PointNotes {
             attempted: 0,
             sent: 0,
             own_failures: BTreeMap::new(),
+            failure_statuses: BTreeMap::new(),
             retry_after: None,
             rounds: Vec::new(),
         }
@@ -87,7 +92,11 @@ impl PointNotes {
 
     fn add(&mut self, round: &StoredRound, outcome: &RoundOutcome, summary: &Summary) {
         self.tokens.add(&outcome.records);
-        self.attempted += summary.completed + summary.failed;
+        self.attempted += summary.completed + summary.failed + summary.ramp_completed;
+        for (kind, statuses) in &summary.failure_statuses {
+            let known = self.failure_statuses.entry(*kind).or_default();
+            statuses.iter().for_each(|(status, n)| *known.entry(*status).or_default() += n);
+        }
         for (kind, times) in &summary.failures {
             *self.failures.entry(*kind).or_default() += times;
         }
@@ -105,6 +114,7 @@ impl PointNotes {
             health: round.health.clone(),
             sends: sends_inside(&outcome.records, Window::of(round)).count(),
             status: round.status,
+            lost: round.server.is_lost(),
             ttft_p50_ms: summary.get(Measure::TTFT_P50).unwrap_or(0.0),
             ttft_count: summary.completed,
             qps: summary.request_throughput,
@@ -133,7 +143,9 @@ impl PointNotes {
         let told: Vec<_> = self.rounds.iter().map(|r| r.told.clone()).collect();
         let told = server_word::pooled(&told);
         found.extend(server_word::findings(&told));
-        if self.rounds.iter().any(|r| r.ttft_count > 0) && self.phase == Phase::Load {
+        let fails = self.share(|r| r.status.is_failing()) >= FAULTY_SHARE;
+        let measured = self.rounds.iter().any(|r| r.ttft_count > 0);
+        if measured && !fails && self.phase == Phase::Load {
             found.push(limit::sentence(&Circumstances {
                 client_fault: self.client_limit(),
                 saturated: self.share(|r| r.status == RoundStatus::Saturated) > 0.5,
@@ -163,7 +175,8 @@ impl PointNotes {
                 Finding::new(FindingCode::RateLimited, Severity::Warning, text).with_mend(mend),
             );
         }
-        if let Some(n) = times(FailureKind::StaleConnection) {
+        let lost = self.rounds.iter().any(|round| round.lost);
+        if let Some(n) = times(FailureKind::StaleConnection).filter(|_| !lost) {
             let text = format!(
                 "{} met a connection that the server had already closed: no fault of its engine",
                 of_all(n)
@@ -173,7 +186,31 @@ impl PointNotes {
                 Finding::new(FindingCode::StaleConnections, Severity::Note, text).with_mend(mend),
             );
         }
+        found.extend(self.other_failures(lost));
         found
+    }
+
+    /// The failures that no finding of their own names.
+    fn other_failures(&self, lost: bool) -> Option<Finding> {
+        let is_told = |kind: FailureKind| match kind {
+            FailureKind::RateLimited => true,
+            FailureKind::StaleConnection => !lost,
+            kind => kind.is_clients(),
+        };
+        let failures: BTreeMap<FailureKind, u64> =
+            self.failures.iter().filter(|(k, _)| !is_told(**k)).map(|(k, n)| (*k, *n)).collect();
+        let all: u64 = failures.values().sum();
+        let told = Summary {
+            failures,
+            failure_statuses: self.failure_statuses.clone(),
+            ..Summary::default()
+        };
+        let words = summary::failure_words(&told);
+        (all > 0).then(|| {
+            let text = format!("{all} of {} requests failed: {words}", self.attempted);
+            Finding::new(FindingCode::Failures, Severity::Warning, text)
+                .with_mend("the first failures stand with their evidence on the load point's page")
+        })
     }
 
     /// Little's law, the cap, waves.

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::{Design, Side};
 use crate::record::stored::RoundStatus;
-use crate::record::{Outcome, RequestRecord, StoredRound, StoredRun};
+use crate::record::{Outcome, RequestRecord, ServerState, StoredRound, StoredRun};
 use crate::report::{Lengths, Samples};
 use crate::scenario::Slo;
 use crate::store::{RoundData, Store};
@@ -168,6 +168,7 @@ fn measured_start(
         at: first.at,
         identity,
         status: worst(rounds.iter().map(|r| r.round.status)),
+        server: rounds.iter().fold(ServerState::Ran, |w, r| w.worse(r.round.server.clone())),
         health: rounds.iter().map(|r| r.round.health.clone()).collect(),
         warm_up: rounds.last().and_then(|r| r.round.warm_up),
         attempted: summary.completed + summary.failed,

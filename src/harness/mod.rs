@@ -7,6 +7,7 @@ mod extensions;
 mod faction;
 mod flags;
 mod health;
+mod lost_server;
 mod measure;
 mod prompts;
 mod proof;
@@ -320,11 +321,13 @@ impl Harness {
         // Boxed: the future of a whole run is large.
         let ended = Box::pin(session.execute()).await;
         let whole_starts = session.has_whole_starts();
+        let lost = session.run.rounds.last().is_some_and(|round| round.server.is_lost());
         let Session { run, mut reporter, .. } = session;
         let told = match ended {
             Ok(()) => told,
             // What was measured before the server failed for good is judged, and is no pass.
-            Err(error) if error.kind() == ErrorKind::Server && whole_starts => {
+            Err(error) if error.kind() == ErrorKind::Server && (whole_starts || lost) => {
+                reporter.event(&Event::Note { text: &error.render() });
                 ConclusionInput { ended_early: Some(error.to_string()), ..told }
             }
             Err(error) => return Err(error),

@@ -127,6 +127,9 @@ impl<'a> Session<'a> {
     /// whichever it is.
     pub(super) async fn execute(&mut self) -> Result<()> {
         let result = self.visits().await;
+        if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Server) {
+            self.tell_loss();
+        }
         self.tell_health();
         for (_, bench) in std::mem::take(&mut self.sides) {
             if let Err(error) = bench.server.finish().await {

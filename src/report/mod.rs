@@ -19,7 +19,7 @@ use crate::compare::{Comparison, GateResult};
 use crate::metric::Measure;
 use crate::plan::{Phase, Side};
 use crate::record::stored::{Health, RoundStatus, WarmUp};
-use crate::record::{Finding, RequestRecord, StoredRun};
+use crate::record::{Finding, RequestRecord, ServerState, StoredRun};
 use crate::scenario::LoadPoint;
 use crate::summary::Summary;
 
@@ -74,6 +74,8 @@ pub struct PointSide {
     pub starts: Vec<StartSummary>,
     /// The worst status of its rounds.
     pub status: RoundStatus,
+    /// What happened to the server, the gravest of its rounds.
+    pub server: ServerState,
     /// The health of the round that fared worst.
     pub health: Health,
     /// The warm-up before the last round.

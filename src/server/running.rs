@@ -9,7 +9,7 @@ use super::port::Address;
 use super::process_group::ProcessGroup;
 use super::{Limits, gpu_memory_mib, with_log};
 use crate::error::{Error, Result};
-use crate::record::{Finding, FindingCode, Severity};
+use crate::record::{Finding, FindingCode, ServerState, Severity};
 use crate::store::files;
 use crate::telemetry::Snapshot;
 use crate::units;
@@ -107,6 +107,12 @@ impl Running {
         let status = self.group.as_mut()?.exit_status()?;
         let error = Error::server(format!("the server ended while it was measured ({status})"));
         Some(with_log(error, &self.log_tail(), &self.log_path))
+    }
+
+    /// The state of the process we launched where it has ended by itself.
+    pub fn died(&mut self) -> Option<ServerState> {
+        let status = self.group.as_mut()?.exit_status()?;
+        Some(ServerState::Died { how: status.to_string(), log_tail: self.log_tail() })
     }
 
     /// The last 20 lines of what this start has logged, secrets taken out.

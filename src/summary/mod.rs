@@ -1,6 +1,7 @@
 //! Metrics of a round, then of a start. Pure.
 
 pub mod distribution;
+mod failure_words;
 pub mod goodput;
 pub mod health;
 pub mod limit;
@@ -20,12 +21,14 @@ use serde::{Deserialize, Serialize};
 use crate::metric::{Measure, Metric};
 use crate::plan::Side;
 use crate::record::request::Part;
+use crate::record::stored::RoundStatus;
 use crate::record::{GapHistogram, Outcome, RequestRecord, StoredRound, Window};
 use crate::scenario::Slo;
 use crate::transport::{FailureKind, TokenSource};
 use crate::units::ns_to_s;
 
 pub use distribution::Distribution;
+pub use failure_words::failure_words;
 
 pub use series::Series;
 
@@ -79,8 +82,16 @@ pub struct Summary {
     pub goodput: Option<f64>,
     /// Measured requests that completed.
     pub completed: u64,
-    /// Measured requests that failed.
+    /// Measured requests that failed; of a round that was stopped before its window opened, all that
+    /// failed.
     pub failed: u64,
+    /// Requests that completed in a round that was stopped before its window opened: no latency of
+    /// theirs counts, but they are part of the error rate.
+    #[serde(default)]
+    pub ramp_completed: u64,
+    /// Statuses of the failures, by kind, where there was an answer with one of 400 or more.
+    #[serde(default)]
+    pub failure_statuses: BTreeMap<FailureKind, BTreeMap<u16, u64>>,
     /// Failures by kind.
     pub failures: BTreeMap<FailureKind, u64>,
     /// Input tokens of the measured requests that completed: by the server's count, else as asked.
@@ -103,7 +114,7 @@ impl Summary {
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn error_rate(&self) -> Option<f64> {
-        let attempted = self.completed + self.failed;
+        let attempted = self.completed + self.failed + self.ramp_completed;
         (attempted > 0).then(|| self.failed as f64 / attempted as f64)
     }
 
@@ -131,7 +142,8 @@ pub fn summarise(rounds: &[RoundInput<'_>], slo: Option<Slo>) -> Summary {
     let mut summary = Summary { distributions: distributions(rounds), ..Summary::default() };
     let mut rates = Rates::default();
     for input in rounds {
-        count_requests(&mut summary, input.records);
+        let ramp_counts = is_cut_in_ramp(input.round);
+        count_requests(&mut summary, input.records, ramp_counts);
         if input.round.reported.is_empty() {
             rates.add(input, slo.as_ref());
         } else {
@@ -206,9 +218,15 @@ fn input_tokens(record: &RequestRecord) -> u32 {
     record.input_tokens.unwrap_or(record.input_tokens_asked)
 }
 
-fn count_requests(summary: &mut Summary, records: &[RequestRecord]) {
-    for record in records.iter().filter(|record| record.part == Part::Measured) {
+/// Whether too much failed before the window opened: then the ramp is all that tells of failures.
+fn is_cut_in_ramp(round: &StoredRound) -> bool {
+    round.status == RoundStatus::Stopped && round.window_open_ns == round.window_close_ns
+}
+
+fn count_requests(summary: &mut Summary, records: &[RequestRecord], ramp_counts: bool) {
+    for record in records.iter().filter(|record| record.part == Part::Measured || ramp_counts) {
         match record.outcome {
+            Outcome::Completed if record.part != Part::Measured => summary.ramp_completed += 1,
             Outcome::Completed => {
                 summary.completed += 1;
                 summary.input_tokens += u64::from(input_tokens(record));
@@ -222,6 +240,10 @@ fn count_requests(summary: &mut Summary, records: &[RequestRecord]) {
                 summary.failed += 1;
                 if let Some(kind) = record.failure {
                     *summary.failures.entry(kind).or_default() += 1;
+                    if let Some(status) = record.status.filter(|status| *status >= 400) {
+                        let statuses = summary.failure_statuses.entry(kind).or_default();
+                        *statuses.entry(status).or_default() += 1;
+                    }
                 }
             }
             Outcome::Cancelled => {}

@@ -96,6 +96,9 @@ pub fn headline(input: &ReportInput) -> String {
             kinds => format!("all measured requests failed ({kinds})"),
         };
     }
+    if let Some(lost) = lost(input) {
+        return lost;
+    }
     if Outcome::of(input) == Outcome::Missed {
         let mut missed = super::outcome::missed(input);
         let first = missed.next().unwrap_or_default();
@@ -118,6 +121,23 @@ pub fn headline(input: &ReportInput) -> String {
         [_] if gated.len() > 1 => format!("all {total} {}", gated[0].1.verdict.label()),
         parts => format!("of {total}: {}", parts.join(", ")),
     }
+}
+
+/// What the gate says of a lost server and of what was not measured; `None` if all was measured.
+fn lost(input: &ReportInput) -> Option<String> {
+    let outcome = Outcome::of(input);
+    if !matches!(outcome, Outcome::ServerLost | Outcome::Incomplete) {
+        return None;
+    }
+    let of_loss = |reason: &&GateReason| {
+        matches!(reason.cause, GateCause::ServerLost | GateCause::PointMissing)
+    };
+    let mut reasons = input.gate.reasons.iter().filter(of_loss);
+    let first = reasons.next()?.text.clone();
+    Some(match reasons.count() {
+        0 => first,
+        more => format!("{first}; {}", plural(more, "more load point")),
+    })
 }
 
 /// The failures of the reported side by kind: `12 server errors, 5 timeouts`.
@@ -403,9 +423,10 @@ pub fn limits(input: &ReportInput) -> Vec<String> {
     }
     let is_beyond = |p: &&crate::report::PointInput| {
         let status = p.side(subject).map(|side| side.status);
-        matches!(status, Some(RoundStatus::Saturated | RoundStatus::Overloaded))
+        matches!(status, Some(RoundStatus::Saturated))
     };
     let beyond: Vec<&str> = input.points.iter().filter(is_beyond).map(|p| p.id.as_str()).collect();
+    lines.extend(failing(input));
     match beyond.as_slice() {
         [] => {}
         [one] => lines.push(format!("beyond capacity: {}", super::shorten(one, ID_LIMIT))),
@@ -415,6 +436,30 @@ pub fn limits(input: &ReportInput) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The load points where so much failed that they show no limit, a line per state of the server.
+fn failing(input: &ReportInput) -> Vec<String> {
+    let mut told: Vec<(String, Vec<String>)> = Vec::new();
+    for point in &input.points {
+        let Some(side) = point.side(input.subject()) else { continue };
+        if !side.status.is_failing() || side.server.is_ran() {
+            continue;
+        }
+        let (words, id) = (side.server.words(), super::shorten(&point.id, ID_LIMIT));
+        match told.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, ids)) => ids.push(id),
+            None => told.push((words, vec![id])),
+        }
+    }
+    let line = |(words, ids): (String, Vec<String>)| match ids.as_slice() {
+        [one] => format!("no limit is shown at {one}: the server {words}"),
+        ids => {
+            let more = plural(ids.len() - 1, "more load point");
+            format!("no limit is shown at {} and {more}: the server {words}", ids[0])
+        }
+    };
+    told.into_iter().map(line).collect()
 }
 
 /// Scenarios whose knees are told.

@@ -9,7 +9,7 @@ use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::record::{Finding, FindingCode, Severity};
 use crate::report::chart::Chart;
-use crate::report::{ReportInput, SideInput};
+use crate::report::{PointInput, ReportInput, SideInput};
 use crate::scenario::Load;
 
 /// The measures of the table as inference engineers write it.
@@ -263,7 +263,8 @@ fn best(measure: Measure, values: impl Iterator<Item = Option<f64>>) -> Option<f
 /// The best number of a measure over all load points of a side, with its load point's id.
 #[must_use]
 pub fn peak(input: &ReportInput, side: usize, measure: Measure) -> Option<(String, String)> {
-    let loads = input.points.iter().filter(|p| p.phase == Phase::Load);
+    let serves = |p: &&PointInput| p.side(side).is_some_and(|side| !side.status.is_failing());
+    let loads = input.points.iter().filter(|p| p.phase == Phase::Load).filter(serves);
     let with = loads.filter_map(|p| Some((p, p.get(side, measure).filter(|v| *v > 0.0)?)));
     let (point, number) = with.max_by(|a, b| a.1.total_cmp(&b.1))?;
     Some((value_unit(measure, Some(number)), point.id.clone()))

@@ -45,6 +45,7 @@ pub(super) fn start(block: u32, at_s: i64, identity: Option<&str>, ms: f64) -> M
         ..Summary::default()
     };
     MeasuredStart {
+        server: inferometer::record::ServerState::Ran,
         run: format!("run-{at_s}"),
         block,
         start: block,

@@ -204,6 +204,7 @@ pub(super) fn side(key: &str, factor: f64, starts: u32) -> PointSide {
         )
     };
     PointSide {
+        server: inferometer::record::ServerState::Ran,
         starts: (0..starts)
             .map(|start| StartSummary { block: start, start, summary: own(start) })
             .collect(),
