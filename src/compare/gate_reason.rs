@@ -42,6 +42,8 @@ pub enum GateCause {
     ServerLost,
     /// A load point of the plan has no figures.
     PointMissing,
+    /// Starts of a side failed.
+    FailedStarts,
     /// The client ran out of descriptors or ports.
     Client,
     /// A further side's comparison fails.
@@ -198,6 +200,15 @@ pub fn not_measured(point: &str, why: &str) -> String {
     }
 }
 
+/// How the reason of failed starts goes on after its count.
+const FAILED_STARTS: &str = "restarts failed (";
+
+/// The reason of failed starts: `2 of 8 restarts failed (of the new side; restart 3: …)`.
+#[must_use]
+pub fn failed_starts(failed: usize, all: usize, whose: &str, first: &str) -> String {
+    format!("{failed} of {all} {FAILED_STARTS}{whose}; {first})")
+}
+
 /// How the reasons of a cell begin.
 pub(super) fn cell_words(measure: Measure, point: &str) -> String {
     format!("{} at {point}", measure.label())
@@ -232,6 +243,7 @@ fn recalled(text: &str) -> GateCause {
         _ if text.starts_with(SERVER_LOST) => GateCause::ServerLost,
         _ if text.starts_with(NOT_MEASURED) => GateCause::PointMissing,
         _ if text.starts_with(ENDED_EARLY) => GateCause::EndedEarly,
+        _ if text.contains(FAILED_STARTS) => GateCause::FailedStarts,
         _ => limit().unwrap_or(GateCause::Client),
     }
 }
@@ -254,6 +266,8 @@ mod tests {
         assert_eq!((gate.exit_code, gate.reasons[0].text.as_str()), (REGRESSION, "regressed"));
         gate.fail(INVALID, invalid.0, invalid.1);
         assert_eq!(gate.reasons.len(), 2, "a cause is reported once");
+        gate.fail(SERVER, GateCause::ServerLost, server_lost("died (signal: 9)", "g/s/c4"));
+        assert_eq!((gate.exit_code, &gate.reasons[0].cause), (SERVER, &GateCause::ServerLost));
     }
 
     #[test]
@@ -289,6 +303,7 @@ mod tests {
             (GateCause::EndedEarly, ended_early("killed")),
             (GateCause::ServerLost, server_lost("died (exit status: 1)", &point)),
             (GateCause::PointMissing, not_measured(&point, "")),
+            (GateCause::FailedStarts, failed_starts(1, 6, "new", "restart 3: exit status 1")),
             (GateCause::Client, format!("{point}: the client ran out of ports")),
         ];
         let mut gate = GateResult::default();

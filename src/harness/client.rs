@@ -141,6 +141,7 @@ mod tests {
 
     fn round(health: Health) -> RoundNotes {
         RoundNotes {
+            lost: false,
             health,
             sends: 100,
             status: RoundStatus::Complete,

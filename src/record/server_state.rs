@@ -24,7 +24,7 @@ pub enum ServerState {
         /// The kind of failure that was seen most.
         failure: FailureKind,
     },
-    /// It refused more than 5 % of the requests with a status.
+    /// It refused more than 5 % of the requests with a status of 4xx or 503.
     Refused {
         /// The status seen most.
         status: u16,
@@ -151,7 +151,7 @@ fn failing(ended: &[&RequestRecord]) -> Option<ServerState> {
     }
     let failure = most(failed.iter().filter_map(|r| r.failure))?;
     let statuses = failed.iter().filter(|r| r.failure == Some(failure)).filter_map(|r| r.status);
-    match most(statuses.filter(|status| *status >= 400)) {
+    match most(statuses.filter(|status| (400..500).contains(status) || *status == 503)) {
         Some(status) => Some(ServerState::Refused { status }),
         None => Some(ServerState::Degraded { failure }),
     }
