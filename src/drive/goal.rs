@@ -1,9 +1,10 @@
 //! The aim of a loop: to measure a window, or to settle a warm-up.
 
-use super::gate::Admission;
+use super::admission::Admission;
 use super::prefetch::{Branch, PreparedRequest};
+use super::settle::Settle;
 use super::stop_rule::StopTracker;
-use super::warm_up::Settle;
+
 use crate::record::request::Part;
 use crate::record::{RequestRecord, Window};
 use crate::units::ns_to_s;
@@ -74,7 +75,8 @@ impl Goal {
     pub(super) fn tick(&mut self, now_ns: u64, gate: &mut Admission) -> Control {
         match self {
             Self::Measure(measure) => measure.tick(now_ns, gate),
-            Self::Settle(settle) => settle.tick(now_ns),
+            Self::Settle(settle) if settle.is_over(now_ns) => Control::Over,
+            Self::Settle(_) => Control::Go,
         }
     }
 

@@ -13,7 +13,9 @@ fn no_circle_of_files() {
     assert!(graph.len() > 100, "the imports of only {} files were found", graph.len());
     let faults: Vec<String> = circles(&graph)
         .into_iter()
-        .filter(|circle| !KNOWN_CIRCLES.iter().any(|known| circle.iter().all(|f| f.starts_with(known))))
+        .filter(|circle| {
+            !KNOWN_CIRCLES.iter().any(|known| circle.iter().all(|f| f.starts_with(known)))
+        })
         .map(|circle| describe(&graph, &circle))
         .collect();
     assert!(faults.is_empty(), "files that import each other in a circle:\n{}", faults.join("\n"));
@@ -21,7 +23,8 @@ fn no_circle_of_files() {
 
 #[test]
 fn a_circle_is_found() {
-    let edge = |from: &str, to: &str| (from.to_owned(), BTreeMap::from([(to.to_owned(), String::new())]));
+    let edge =
+        |from: &str, to: &str| (from.to_owned(), BTreeMap::from([(to.to_owned(), String::new())]));
     let graph = Graph::from([edge("a", "b"), edge("b", "c"), edge("c", "b"), edge("d", "a")]);
     assert_eq!(circles(&graph), [BTreeSet::from(["b".to_owned(), "c".to_owned()])]);
 }
@@ -33,7 +36,8 @@ fn circles(graph: &Graph) -> Vec<BTreeSet<String>> {
     let mut circles: Vec<BTreeSet<String>> = Vec::new();
     for (file, theirs) in &reached {
         if theirs.contains(file) && !circles.iter().any(|circle| circle.contains(*file)) {
-            let back = theirs.iter().filter(|other| reached.get(*other).is_some_and(|r| r.contains(file)));
+            let back =
+                theirs.iter().filter(|other| reached.get(*other).is_some_and(|r| r.contains(file)));
             circles.push(back.map(|other| (*other).to_owned()).collect());
         }
     }
@@ -56,7 +60,9 @@ fn reached_from<'a>(graph: &'a Graph, file: &str) -> BTreeSet<&'a str> {
 fn describe(graph: &Graph, circle: &BTreeSet<String>) -> String {
     let mut lines = Vec::new();
     for file in circle {
-        for (target, item) in graph.get(file).into_iter().flatten().filter(|(t, _)| circle.contains(*t)) {
+        for (target, item) in
+            graph.get(file).into_iter().flatten().filter(|(t, _)| circle.contains(*t))
+        {
             lines.push(format!("  {file} imports {target} ({item})"));
         }
     }

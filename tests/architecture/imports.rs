@@ -138,26 +138,26 @@ fn use_tree(
                     at += usize::from(tokens.get(at).is_some_and(|t| t == ","));
                 }
                 return at + 1;
-            },
+            }
             "*" => {
                 leaves.push(("*".to_owned(), path));
                 return at + 1;
-            },
+            }
             "as" => {
                 leaves.push((tokens[at + 1].clone(), path));
                 return at + 2;
-            },
+            }
             "self" if !path.is_empty() => at += 1,
             name if is_name(name) => {
                 path.push(token.clone());
                 at += 1;
-            },
+            }
             _ => {
                 if let Some(last) = path.last() {
                     leaves.push((last.clone(), path.clone()));
                 }
                 return at;
-            },
+            }
         }
     }
 }
@@ -171,26 +171,26 @@ fn absolute(module: &str, path: &[String], modules: &BTreeSet<&str>) -> Vec<Stri
         "crate" => {
             base.clear();
             rest = &path[1..];
-        },
+        }
         "self" | "super" => {
             while let Some(first) = rest.first() {
                 match first.as_str() {
-                    "self" => {},
+                    "self" => {}
                     "super" => {
                         base.pop();
-                    },
+                    }
                     _ => break,
                 }
                 rest = &rest[1..];
             }
-        },
+        }
         first => {
             let child = base.iter().map(String::as_str).chain([first]).collect::<Vec<_>>();
             if !modules.contains(child.join("::").as_str()) {
                 // An item of another crate, or an associated item.
                 return [vec!["::".to_owned()], path.to_vec()].concat();
             }
-        },
+        }
     }
     base.extend_from_slice(rest);
     base
@@ -271,7 +271,10 @@ fn literal(rest: &str) -> Option<usize> {
         }
     }
     let quote = body.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-    if quote == '\'' && !body[1..].starts_with('\\') && !body.chars().nth(2).is_some_and(|c| c == '\'') {
+    if quote == '\''
+        && !body[1..].starts_with('\\')
+        && !body.chars().nth(2).is_some_and(|c| c == '\'')
+    {
         return (prefix == 0).then_some(1); // a lifetime
     }
     let mut escaped = false;
