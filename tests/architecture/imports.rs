@@ -18,13 +18,13 @@ struct Source {
 }
 
 /// Importing file → imported file → an item that is imported.
-pub type Graph = BTreeMap<String, BTreeMap<String, String>>;
+pub(super) type Graph = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The import graph of all files below src except `lib.rs` and `main.rs`.
 ///
 /// A name that a file only re-exports counts as imported from where it is defined, so a `mod.rs` that only declares
 /// and re-exports has no edges. Method calls are not seen.
-pub fn graph() -> Graph {
+pub(super) fn graph() -> Graph {
     let modules = modules();
     let mut graph = Graph::new();
     for source in modules.values() {
