@@ -19,7 +19,7 @@ use super::answer::{Answer, Way};
 use super::classify;
 use super::connections::Connections;
 use super::error_body::{self, compressed, said};
-use super::evidence::Redactor;
+use super::redact::Redactor;
 use super::response_reader::{Fault, Reading};
 use super::timeouts::Limits;
 use super::{Failure, FailureKind, TokenTimeline};

@@ -7,11 +7,11 @@ pub mod client;
 mod connection;
 mod connections;
 mod error_body;
-mod evidence;
 mod exchange;
 pub mod failure;
-pub(crate) mod page;
+mod failure_excerpt;
 mod pool;
+mod redact;
 mod response_reader;
 pub mod sse;
 pub mod timeline;
@@ -19,7 +19,8 @@ mod timeouts;
 mod tls;
 mod token_counter;
 
-pub(crate) use evidence::Redactor;
+pub(crate) use error_body::{Page, is_page};
+pub(crate) use redact::Redactor;
 
 pub use base_url::BaseUrl;
 pub use client::{Client, ClientSettings, Endpoint, Reply};
