@@ -7,12 +7,12 @@ use std::net::TcpListener;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use inferometer::api::Dialect;
-use inferometer::api::completions::Completions;
-use inferometer::api::template_cache::TemplateCache;
-use inferometer::clock::Clock;
-use inferometer::transport::sse::Decoder;
-use inferometer::transport::{BaseUrl, Client, ClientSettings};
+use inferometer::internals::api::Dialect;
+use inferometer::internals::api::completions::Completions;
+use inferometer::internals::api::template_cache::TemplateCache;
+use inferometer::internals::clock::Clock;
+use inferometer::internals::transport::sse::Decoder;
+use inferometer::internals::transport::{BaseUrl, Client, ClientSettings};
 use nix::sys::resource::{UsageWho, getrusage};
 
 const EVENTS: usize = 1000;

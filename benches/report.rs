@@ -7,19 +7,21 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use inferometer::Result;
-use inferometer::clock::Clock;
-use inferometer::harness::rebuild_report;
-use inferometer::plan::{Design, Phase, Side};
-use inferometer::record::request::Part;
-use inferometer::record::stored::{
+use inferometer::Seed;
+use inferometer::internals::clock::Clock;
+use inferometer::internals::harness::rebuild_report;
+use inferometer::internals::plan::{Design, Phase, Side};
+use inferometer::internals::record::request::Part;
+use inferometer::internals::record::stored::{
     DEFINITIONS, Health, RoundStatus, RunStatus, SCHEMA, StoredPoint, StoredSide, StoredStart,
 };
-use inferometer::record::{GapHistogram, Outcome, RequestRecord, StoredRound, StoredRun};
-use inferometer::rng::Seed;
-use inferometer::scenario::{Length, Load, LoadPoint, PromptSpec};
-use inferometer::settings::JudgeSettings;
-use inferometer::store::{Store, files};
-use inferometer::transport::client::TokenSource;
+use inferometer::internals::record::{
+    GapHistogram, Outcome, RequestRecord, StoredRound, StoredRun,
+};
+use inferometer::internals::scenario::{Length, Load, LoadPoint, PromptSpec};
+use inferometer::internals::settings::JudgeSettings;
+use inferometer::internals::store::{Store, files};
+use inferometer::internals::transport::client::TokenSource;
 use nix::sys::resource::{UsageWho, getrusage};
 
 const GROUPS: usize = 10;

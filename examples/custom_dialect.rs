@@ -7,9 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use inferometer::api::completions::Completions;
-use inferometer::api::{Dialect, GenerateRequest, StreamEvent};
-use inferometer::{Harness, Load, Scenario};
+use inferometer::{Completions, Dialect, GenerateRequest, Harness, Load, Scenario, StreamEvent};
 
 /// One request of ten is urgent; which one comes from its seed, so it is the same in every run.
 struct WithPriority(Completions);

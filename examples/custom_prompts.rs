@@ -6,10 +6,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use inferometer::rng::Seed;
-use inferometer::scenario::prompt::WORDS;
-use inferometer::scenario::{Prompt, PromptSource};
-use inferometer::{Harness, Load, Scenario};
+use inferometer::{Harness, Load, Prompt, PromptSource, Scenario, Seed, WORDS};
 
 /// Words that every prompt begins with.
 const SHARED_WORDS: usize = 200;

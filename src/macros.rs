@@ -103,13 +103,13 @@ macro_rules! scenario_main {
 macro_rules! scenarios {
     ($($id:literal : $input:tt => $output:tt @ $kind:ident [$($load:expr),+ $(,)?]
         $(slo { $($limit:ident : $value:expr),+ $(,)? })?);* $(;)?) => {{
-        let mut matrix = $crate::scenario::matrix::Matrix::new(file!(), line!());
+        let mut matrix = $crate::internal_use::Matrix::new(file!(), line!());
         $(matrix.row($id, |scenario| {
             let scenario = $crate::scenarios!(@inputs scenario, $input);
             let scenario = $crate::scenarios!(@outputs scenario, $output);
             let scenario = $crate::scenarios!(@loads scenario, $kind [$($load),+]);
             $(let scenario =
-                scenario.goodput($crate::scenario::Slo::new()$(.$limit($value))+);)?
+                scenario.goodput($crate::Slo::new()$(.$limit($value))+);)?
             scenario
         });)*
         matrix.into_groups()
@@ -121,10 +121,10 @@ macro_rules! scenarios {
     (@outputs $scenario:ident, ($length:expr)) => { $scenario.output($length) };
     (@outputs $scenario:ident, $length:tt) => { $scenario.output($length) };
     (@loads $scenario:ident, concurrency [$($load:expr),+]) => {
-        $scenario.sweep($crate::scenario::Load::concurrency, [$($load),+])
+        $scenario.sweep($crate::Load::concurrency, [$($load),+])
     };
     (@loads $scenario:ident, rate [$($load:expr),+]) => {
-        $scenario.sweep($crate::scenario::Load::request_rate, [$(f64::from($load)),+])
+        $scenario.sweep($crate::Load::request_rate, [$(f64::from($load)),+])
     };
     (@loads $scenario:ident, $kind:ident [$($load:expr),+]) => {
         compile_error!("the load is `concurrency [...]` or `rate [...]`")

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    inferometer::cli::main()
+    inferometer::internal_use::main()
 }

@@ -1,4 +1,4 @@
-//! The published crate: every link of its Markdown pages leads to a file that is in it.
+//! The published crate: every link of its pages leads to a file that is in it, and its oldest Rust is tested.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -122,6 +122,43 @@ fn every_link_of_a_page_leads_to_a_packed_file() {
         }
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+/// The doc comments of a source file, as one Markdown page.
+fn doc_comments(code: &str) -> String {
+    let comment = |line: &str| {
+        let line = line.trim_start();
+        let text = line.strip_prefix("//!").or_else(|| line.strip_prefix("///"))?;
+        Some(format!("{}\n", text.strip_prefix(' ').unwrap_or(text)))
+    };
+    code.lines().filter_map(comment).collect()
+}
+
+/// docs.rs serves no file of the crate: a doc comment links to items, or to files of the repository by URL.
+#[test]
+fn no_doc_comment_links_to_a_file_by_its_path() {
+    let files = packed();
+    let is_code = |path: &&String| path.starts_with("src/") && path.ends_with(".rs");
+    let mut faults = Vec::new();
+    for path in files.iter().filter(is_code) {
+        for link in links(&doc_comments(&fs::read_to_string(path).expect("source"))) {
+            let why = if link.contains("://") {
+                broken(path, &link, &files, &BTreeMap::new())
+            } else {
+                let is_path = link.contains('/') || link.ends_with(".md");
+                is_path.then(|| "a path".to_owned())
+            };
+            faults.extend(why.map(|why| format!("{path}: `{link}`: {why}")));
+        }
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn the_oldest_supported_rust_is_tested() {
+    let workflow = fs::read_to_string(".github/workflows/ci.yml").expect("the workflow");
+    let oldest = format!("toolchain: [stable, \"{}\"]", env!("CARGO_PKG_RUST_VERSION"));
+    assert!(workflow.contains(&oldest), "ci.yml does not test `{oldest}`");
 }
 
 #[test]

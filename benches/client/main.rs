@@ -22,7 +22,7 @@ mod times;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use inferometer::settings::SlotStart;
+use inferometer::internals::settings::SlotStart;
 use side::{Case, Cost};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -155,7 +155,7 @@ fn middle(mut run: impl FnMut() -> Outcome<side::Errors>) -> Outcome<side::Error
 }
 
 fn errors(streams: u32, client: &str, found: &side::Errors) {
-    let three = |e: &inferometer::selftest::Figures| {
+    let three = |e: &inferometer::internals::selftest::fidelity::Figures| {
         format!("{:>9.3} {:>6.3} {:>6.3}", e.mean_ms, e.p50_ms, e.p99_ms)
     };
     println!(

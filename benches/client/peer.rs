@@ -2,7 +2,9 @@
 
 use std::process::{Command, Stdio};
 
-use inferometer::selftest::{Deviation, Figures, figures};
+use inferometer::internals::selftest::fidelity::Deviation;
+use inferometer::internals::selftest::fidelity::Figures;
+use inferometer::internals::selftest::fidelity::figures;
 use serde_json::Value;
 
 use crate::Outcome;

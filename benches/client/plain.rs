@@ -9,10 +9,11 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 
-use inferometer::clock::Clock;
-use inferometer::selftest::{Deviation, figures};
-use inferometer::settings::SlotStart;
-use inferometer::sim::{ReferenceServer, RequestTruth};
+use inferometer::internals::clock::Clock;
+use inferometer::internals::selftest::fidelity::Deviation;
+use inferometer::internals::selftest::fidelity::figures;
+use inferometer::internals::settings::SlotStart;
+use inferometer::internals::sim::{ReferenceServer, RequestTruth};
 
 use crate::Outcome;
 use crate::side::{Case, Cost, Errors, client_cpu_ns, runtime, serve};

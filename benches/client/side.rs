@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use inferometer::api::completions::Completions;
-use inferometer::api::template_cache::TemplateCache;
-use inferometer::clock::Clock;
-use inferometer::drive::{self, Interrupt, RoundOutcome};
-use inferometer::scenario::Load;
-use inferometer::selftest::{self, Fidelity, Figures};
-use inferometer::settings::SlotStart;
-use inferometer::sim::{MetronomeConfig, ReferenceServer};
-use inferometer::telemetry::host::cpu_ns;
+use inferometer::internals::api::completions::Completions;
+use inferometer::internals::api::template_cache::TemplateCache;
+use inferometer::internals::clock::Clock;
+use inferometer::internals::drive::{self, Interrupt, RoundOutcome};
+use inferometer::internals::scenario::Load;
+use inferometer::internals::selftest::fidelity::Figures;
+use inferometer::internals::selftest::{self, Fidelity};
+use inferometer::internals::settings::SlotStart;
+use inferometer::internals::sim::{MetronomeConfig, ReferenceServer};
+use inferometer::internals::telemetry::host::cpu_ns;
 
 use crate::Outcome;
 use crate::machine::{self, Role};

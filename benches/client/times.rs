@@ -1,7 +1,7 @@
 //! The latencies of one answer by its token times, ms: the same reading of a client's and the server's.
 
-use inferometer::sim::RequestTruth;
-use inferometer::units::ns_to_ms;
+use inferometer::internals::sim::RequestTruth;
+use inferometer::internals::units::ns_to_ms;
 
 /// From `from_ns`, when it was sent or received, to the first token.
 pub(crate) fn ttft(from_ns: u64, token_ns: &[u64]) -> Vec<f64> {

@@ -4,11 +4,11 @@
 
 use std::ops::ControlFlow;
 
-use inferometer::api::Dialect;
-use inferometer::api::chat::Chat;
-use inferometer::api::completions::Completions;
-use inferometer::api::template_cache::TemplateCache;
-use inferometer::transport::sse::Decoder;
+use inferometer::internals::api::Dialect;
+use inferometer::internals::api::chat::Chat;
+use inferometer::internals::api::completions::Completions;
+use inferometer::internals::api::template_cache::TemplateCache;
+use inferometer::internals::transport::sse::Decoder;
 use libfuzzer_sys::fuzz_target;
 
 /// Small, so that the limit is met within libFuzzer's own inputs of 4 KiB.

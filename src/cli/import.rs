@@ -10,19 +10,22 @@ use crate::compare::gate;
 use crate::error::{Error, Result};
 use crate::import::{self, Imported, ImportedRound, Order, Sends};
 use crate::metric::{Measure, Metric, Statistic};
-use crate::record::StoredRun;
+use crate::record::health::{lockstep, sends_inside};
 use crate::record::stored::Health;
+use crate::record::{StoredRun, Window};
 use crate::report::terminal;
 use crate::scenario::Load;
 use crate::settings::Settings;
 use crate::store::{Baseline, Store, files};
 use crate::summary::{self, RoundInput, health};
+use crate::units::s_to_ns;
 
 /// Result files of other benchmark clients.
 #[derive(Debug, Args)]
 pub(super) struct ImportCommand {
-    /// Result files of vLLM's or SGLang's client (JSON, JSON lines, either as `.gz`), folders of
-    /// them, or patterns such as `results/*.json`; several make one run with several load points
+    /// Result files of vLLM, SGLang, guidellm, aiperf, inference-perf or llm-d (JSON, JSON lines,
+    /// either as `.gz`), folders of them, or patterns such as `results/*.json`; several make one
+    /// run with several load points
     #[arg(value_name = "FILE", required = true, num_args = 1..)]
     files: Vec<PathBuf>,
     /// Name of the baseline that then points at the run
@@ -157,28 +160,33 @@ fn keep(store: &Store, imported: &Imported) -> Result<StoredRun> {
 /// Where the file says when requests were sent, it says whether they marched in waves; TTFT is then
 /// that of the wave. ConclusionInput once a load point, of its worst round.
 fn find_waves(imported: &mut Imported) {
-    let mut worst: BTreeMap<String, Health> = BTreeMap::new();
+    let mut worst: BTreeMap<String, (Health, usize)> = BTreeMap::new();
     for (place, whole) in imported.rounds.iter_mut().enumerate() {
         let ImportedRound { round, records, itl, icl, sends } = whole;
         let point = imported.run.points.iter().find(|point| point.id == round.point);
-        let several = point.is_some_and(|p| matches!(p.point.load, Load::Concurrency(n) if n > 1));
+        let load = point.map(|listed| listed.point.load);
+        let several = matches!(load, Some(Load::Concurrency(slots)) if slots > 1);
         if *sends == Sends::Unknown || !several {
             continue;
         }
-        let input = RoundInput { round, records, itl, icl };
-        let summary = summary::summarise(&[input], None);
+        // The median is the tool's own where the file has no ends. Its window holds ramp and drain too, so
+        // what was in flight is not ours to judge.
+        let summary = summary::summarise(&[RoundInput { round, records, itl, icl }], None);
         let median_ms = summary.get(Measure::of(Metric::E2el, Statistic::P50));
-        let sends_ns: Vec<u64> = records.iter().filter_map(|record| record.sent_ns).collect();
-        round.health.lockstep = median_ms.and_then(|ms| health::lockstep(&sends_ns, ms * 1e6));
+        let sent: Vec<u64> = sends_inside(records, Window::of(round)).collect();
+        round.health.lockstep = median_ms.and_then(|ms| lockstep(&sent, s_to_ns(ms / 1e3)));
         if let Some(listed) = imported.run.rounds.get_mut(place) {
             listed.health.clone_from(&round.health);
         }
-        let known = worst.entry(round.point.clone()).or_default();
+        let (known, sends) = worst.entry(round.point.clone()).or_default();
         if round.health.lockstep > known.lockstep {
             known.clone_from(&round.health);
+            *sends = sent.len();
         }
     }
-    let waves = worst.iter().filter_map(|(point, health)| health::waves_finding(health, point));
+    let waves = worst
+        .iter()
+        .filter_map(|(point, (health, sends))| health::waves_finding(health, *sends, point));
     imported.run.findings.extend(waves);
 }
 

@@ -91,7 +91,7 @@ fn list_runs(store: &Store) -> Result<()> {
         let of = |phase| run.points.iter().filter(|point| point.phase == phase).count();
         let loads = plural(of(Phase::Load), "load point");
         let starts = plural(run.starts.len(), "start");
-        let status = format!("{:?}", run.status).to_lowercase();
+        let status = run.status.name();
         say(&format!("{}  {status}, {loads}, {starts}", run.id));
     }
     for run in &list.unreadable {
@@ -102,13 +102,16 @@ fn list_runs(store: &Store) -> Result<()> {
 
 fn show_run(run: &StoredRun) {
     say(&format!("run        {}", run.id));
-    say(&format!("status     {:?}", run.status));
+    say(&format!("status     {}", run.status.name()));
     say(&format!("made by    {} ({})", run.tool, run.definitions));
     say(&format!("command    {}", run.command_line.join(" ")));
     for (side, found) in &run.sides {
         say(&format!(
-            "side       {side:?}: {} at {}, model {}",
-            found.label, found.url, found.model
+            "side       {}: {} at {}, model {}",
+            side.name(),
+            found.label,
+            found.url,
+            found.model
         ));
     }
     for (key, value) in &run.metadata {
@@ -241,7 +244,7 @@ fn show_baseline(baseline: &Baseline) {
         say(&format!("run        {run}"));
     }
     for change in &baseline.history {
-        let action = format!("{:?}", change.action).to_lowercase();
+        let action = change.action.name();
         let reason = change.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
         say(&format!("{}  {action}{reason}", change.at));
     }

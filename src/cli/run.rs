@@ -241,11 +241,9 @@ pub(super) fn present(
     surface: Surface,
     baseline: Option<BaselineTold<'_>>,
 ) -> Result<u8> {
-    match surface.format {
-        OutputFormat::Json => terminal::print(&report::json::render(&conclusion.report)?)?,
-        OutputFormat::Markdown => {
-            terminal::print(&report::markdown::render(&conclusion.report, None))?
-        }
+    let text = match surface.format {
+        OutputFormat::Json => report::json::render(&conclusion.report)?,
+        OutputFormat::Markdown => report::markdown::render(&conclusion.report, None),
         OutputFormat::Terminal => {
             let color = Color::of(&std::io::stdout());
             let mut text = terminal::render(&conclusion.report, terminal::width(), color);
@@ -264,9 +262,13 @@ pub(super) fn present(
                 text.push_str(&baseline_line(told, surface.entry));
             }
             text.push_str(&format!("report: {}\n", conclusion.page.display()));
-            terminal::print(&text)?;
+            text
         }
-    }
+    };
+    terminal::print(&text).map_err(|error| {
+        let page = conclusion.page.display();
+        error.with_hint(format!("nothing that was measured is lost: the report is `{page}`"))
+    })?;
     Ok(conclusion.gate.exit_code)
 }
 

@@ -6,7 +6,7 @@ use super::decision::{self, CellResult, Flag, Reason};
 use super::design::LEAST_STARTS;
 use super::failures::{FailureFlag, FailureResult};
 use super::side::{ComparedPoint, ComparedSide};
-use super::{Cell, SuiteResult, Verdict};
+use super::{Cell, CellReason, SuiteResult, Verdict};
 use crate::metric::{Better, Measure, Statistic};
 use crate::plan::Phase;
 use crate::stats::moments::sd;
@@ -34,7 +34,9 @@ pub(super) fn cell(
         _ => None,
     };
     let (verdict, reason) = match (barrier, result) {
-        (Some((verdict, reason)), _) => (*verdict, Some(reason.clone())),
+        (Some((verdict, text)), _) => {
+            (*verdict, Some(CellReason { reason: None, text: text.clone() }))
+        }
         (None, Some(result)) => {
             let text = match (result.reason, base, new) {
                 (Some(Reason::NoValues), Some(_), None) => {
@@ -44,7 +46,8 @@ pub(super) fn cell(
                 (Some(Reason::NoValues), None, None) => Some("neither side has values".into()),
                 (reason, ..) => reason.map(Reason::text),
             };
-            (result.verdict, text.filter(|text| !text.is_empty()))
+            let text = text.filter(|text| !text.is_empty());
+            (result.verdict, text.map(|text| CellReason { reason: result.reason, text }))
         }
         (None, None) => (Verdict::Inconclusive, None),
     };
@@ -161,8 +164,10 @@ pub(super) fn failures(result: &FailureResult, pair: Pair<'_>) -> Cell {
         change: Some(result.difference),
         interval: Some((interval.low, interval.high)),
         p_holm: Some(result.p_holm),
-        reason: undecided
-            .then(|| "requests failed, and no more of them than before is shown".into()),
+        reason: undecided.then(|| CellReason {
+            reason: None,
+            text: "requests failed, and no more of them than before is shown".into(),
+        }),
         ..empty(pair.new, Measure::ERROR_RATE)
     }
 }

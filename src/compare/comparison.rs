@@ -1,8 +1,10 @@
 //! A comparison as it is shown and stored: its mode, its cells, what the gate says.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::Verdict;
+use super::decision::Reason;
+use super::gate_reason::GateResult;
+use super::verdict::Verdict;
 use crate::metric::Measure;
 
 /// How a comparison came about, and so what it may claim (docs/statistics.md, section 2).
@@ -23,6 +25,7 @@ pub enum Mode {
 
 /// A comparison of two sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self")] // the derived code is called by the two below, which recalls causes
 pub struct Comparison {
     /// How it came about.
     pub mode: Mode,
@@ -41,9 +44,9 @@ pub struct Comparison {
     pub looks: u32,
     /// Why this comparison gives no verdicts, where it gives none, and what would decide.
     pub advice: Option<String>,
-    /// What was left out or is only observed, and why: a sentence each.
+    /// What was left out or is only observed, and why.
     #[serde(default)]
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     /// Every load point × measure.
     pub cells: Vec<Cell>,
     /// The mean over load points, per measure (L1).
@@ -63,6 +66,93 @@ impl Comparison {
         let changed = |verdict| matches!(verdict, Verdict::Regressed | Verdict::Improved);
         self.cells.iter().any(|cell| cell.gated && changed(cell.verdict))
             || self.suite.iter().any(|suite| changed(suite.verdict))
+    }
+}
+
+impl Serialize for Comparison {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+/// A file holds sentences: which load point or cell they are of is found here, once.
+impl<'de> Deserialize<'de> for Comparison {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut comparison = Self::deserialize(deserializer)?;
+        let cells = comparison.cells.iter().map(|cell| (cell.point.as_str(), cell.measure));
+        let suites = comparison.suite.iter().map(|suite| suite.measure);
+        comparison.gate.recall_cells(cells, suites);
+        for note in &mut comparison.notes {
+            note.recall_point(comparison.cells.iter().map(|cell| cell.point.as_str()));
+        }
+        Ok(comparison)
+    }
+}
+
+/// What was left out or is only observed, and why. In a file: the load point, a colon and the text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct Note {
+    /// The load point's id; `None` for a note that is of no single point or names its point itself.
+    pub point: Option<String>,
+    /// The sentence.
+    pub text: String,
+}
+
+impl From<Note> for String {
+    fn from(note: Note) -> Self {
+        match note.point {
+            Some(point) => format!("{point}: {}", note.text),
+            None => note.text,
+        }
+    }
+}
+
+impl From<String> for Note {
+    fn from(text: String) -> Self {
+        Self { point: None, text }
+    }
+}
+
+impl Note {
+    /// A stored note: takes the load point that it begins with out of the text.
+    fn recall_point<'a>(&mut self, mut points: impl Iterator<Item = &'a str>) {
+        let begins = |point: &'a str| {
+            Some((point, self.text.strip_prefix(point)?.strip_prefix(": ")?.to_owned()))
+        };
+        if let Some((point, rest)) = points.find_map(begins) {
+            *self = Self { point: Some(point.to_owned()), text: rest };
+        }
+    }
+}
+
+/// Why a cell has no better verdict. In a file: the text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct CellReason {
+    /// The decision's own reason; `None` where a fault of the data came before the decision.
+    pub reason: Option<Reason>,
+    /// The sentence.
+    pub text: String,
+}
+
+impl CellReason {
+    /// Whether it is true of the whole comparison, which says so once.
+    #[must_use]
+    pub fn is_of_all(&self) -> bool {
+        self.reason == Some(Reason::AdviceOnly)
+    }
+}
+
+impl From<CellReason> for String {
+    fn from(reason: CellReason) -> Self {
+        reason.text
+    }
+}
+
+impl From<String> for CellReason {
+    fn from(text: String) -> Self {
+        Self { reason: Reason::recalled(&text), text }
     }
 }
 
@@ -96,7 +186,15 @@ pub struct Cell {
     /// Start-level values (base, new) by block, for the pair plot.
     pub pairs: Vec<(Option<f64>, Option<f64>)>,
     /// Why it is invalid, incomparable or the like.
-    pub reason: Option<String>,
+    pub reason: Option<CellReason>,
+}
+
+impl Cell {
+    /// The reason in words.
+    #[must_use]
+    pub fn reason_text(&self) -> &str {
+        self.reason.as_ref().map_or("no reason known", |reason| &reason.text)
+    }
 }
 
 /// The mean over load points of one measure.
@@ -110,13 +208,4 @@ pub struct SuiteResult {
     pub change: Option<f64>,
     /// Its interval.
     pub interval: Option<(f64, f64)>,
-}
-
-/// What the gate says of a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GateResult {
-    /// The exit code.
-    pub exit_code: u8,
-    /// One sentence per cause, the first decides.
-    pub reasons: Vec<String>,
 }

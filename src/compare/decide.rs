@@ -43,6 +43,14 @@ pub enum ErrorTerm {
     Advice,
 }
 
+impl ErrorTerm {
+    /// Whether the starts of the two sides meet in blocks.
+    #[must_use]
+    pub const fn is_paired(self) -> bool {
+        matches!(self, Self::Paired | Self::PairedAcrossDays { .. })
+    }
+}
+
 /// Whether load points are tested against the median of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviationTest {

@@ -42,6 +42,12 @@ impl Reason {
             Self::Undecided => String::new(),
         }
     }
+
+    /// The reason behind a stored sentence, among those that say no number.
+    pub(super) fn recalled(text: &str) -> Option<Self> {
+        let known = [Self::NoValues, Self::NoVariation, Self::AdviceOnly];
+        known.into_iter().find(|reason| reason.text() == text)
+    }
 }
 
 /// A change found by one of the tests.

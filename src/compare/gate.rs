@@ -1,34 +1,12 @@
-//! The gate: exit codes, and what decides them. The codes stand here and in the README alone.
+//! The gate: what decides the exit code of a comparison, and the limits that a user sets.
 
-use super::{Cell, Comparison, GateResult, SuiteResult, Verdict};
-use crate::error::{Error, ErrorKind, Result};
+pub use super::exit::{FINE, INTERRUPTED, INVALID, REGRESSION, SERVER, USAGE, exit_code};
+use super::gate_reason::{GAIN, NOTHING_TO_COMPARE, cell_words, limit_missed, suite_words};
+use super::{Cell, Comparison, GateCause, GateResult, Verdict};
+use crate::error::{Error, Result};
 use crate::metric::{Better, Measure, Metric};
 use crate::settings::JudgeSettings;
 use crate::units;
-
-/// Nothing stands against it.
-pub const FINE: u8 = 0;
-/// A regression, or a required limit missed.
-pub const REGRESSION: u8 = 1;
-/// A usage or scenario error, or a baseline that does not exist.
-pub const USAGE: u8 = 2;
-/// Preflight failed, or the server is unusable.
-pub const SERVER: u8 = 3;
-/// A gated cell is invalid, incomparable or implausible, nothing was measured, or the client ran out of
-/// descriptors or ports.
-pub const INVALID: u8 = 4;
-/// Interrupted by the user.
-pub const INTERRUPTED: u8 = 130;
-
-/// The exit code of an error.
-#[must_use]
-pub fn exit_code(kind: ErrorKind) -> u8 {
-    match kind {
-        ErrorKind::Usage | ErrorKind::Scenario | ErrorKind::NotFound | ErrorKind::Store => USAGE,
-        ErrorKind::Preflight | ErrorKind::Server | ErrorKind::Client => SERVER,
-        ErrorKind::Interrupted => INTERRUPTED,
-    }
-}
 
 /// What a comparison says to the gate.
 #[must_use]
@@ -39,75 +17,45 @@ pub fn gate(comparison: &Comparison, settings: &JudgeSettings) -> GateResult {
     }
     for suite in comparison.suite.iter().filter(|s| s.verdict == Verdict::Regressed) {
         let change = suite.change.map(units::change).unwrap_or_default();
-        result.fail(REGRESSION, format!("{}: {change}", suite_words(suite)));
+        let text = format!("{}: {change}", suite_words(suite.measure));
+        result.fail(REGRESSION, GateCause::Suite(suite.measure), text);
     }
     let gated = || comparison.cells.iter().filter(|cell| cell.gated);
+    // Advice gates nothing, whatever it shows, save regressions and what the user asked to fail on.
+    let is_advice = comparison.advice.is_some();
     for cell in gated() {
-        let name = cell_words(cell);
-        let change = cell.change.map(units::change).unwrap_or_default();
-        let reason = cell.reason.as_deref().unwrap_or("no reason known");
-        match cell.verdict {
-            Verdict::Regressed => result.fail(REGRESSION, format!("{name} regressed: {change}")),
-            Verdict::Inconclusive if settings.fail_on_inconclusive => {
-                result.fail(REGRESSION, format!("{name} is inconclusive"));
-            }
-            Verdict::Invalid | Verdict::Incomparable if comparison.advice.is_none() => {
-                result.fail(INVALID, format!("{name} is {}: {reason}", cell.verdict.label()));
-            }
-            // Advice gates nothing, whatever it shows.
-            _ if comparison.advice.is_some() => {}
-            _ if !settings.accept_gain && is_implausible(cell.measure, cell.change) => {
-                result.fail(
-                    INVALID,
-                    format!(
-                        "{name} {GAIN} ({change}): check what was measured, or pass `--accept-gain`"
-                    ),
-                );
-            }
-            _ => {}
-        }
+        gate_cell(cell, is_advice, settings, &mut result);
     }
-    if gated().next().is_none() && comparison.advice.is_none() {
-        result.fail(INVALID, "nothing was measured on both sides".to_owned());
+    if gated().next().is_none() && !is_advice {
+        result.fail(INVALID, GateCause::NothingToCompare, NOTHING_TO_COMPARE.to_owned());
     }
     result
 }
 
-/// How the reason of a gain that is too good begins, after its cell.
-const GAIN: &str = "is implausibly good";
-
-/// How the reasons of a cell begin.
-fn cell_words(cell: &Cell) -> String {
-    format!("{} at {}", cell.measure.label(), cell.point)
-}
-
-/// How the reason of all load points together begins.
-fn suite_words(suite: &SuiteResult) -> String {
-    format!("{} regressed over all load points", suite.measure.label())
-}
-
-/// Whether a reason is one of this cell's.
-#[must_use]
-pub fn is_of_cell(reason: &str, cell: &Cell) -> bool {
-    reason.strip_prefix(&cell_words(cell)).is_some_and(|rest| rest.starts_with(' '))
-}
-
-/// Whether a reason is that of all load points together.
-#[must_use]
-pub fn is_of_suite(reason: &str, suite: &SuiteResult) -> bool {
-    reason.strip_prefix(&suite_words(suite)).is_some_and(|rest| rest.starts_with(':'))
-}
-
-/// Whether a reason speaks of a gain that is too good to be believed.
-#[must_use]
-pub fn is_of_a_gain(reason: &str) -> bool {
-    reason.contains(GAIN)
-}
-
-/// Whether a reason is that of a required limit: these begin with the limit as written.
-#[must_use]
-pub fn is_of_a_limit(reason: &str) -> bool {
-    reason.starts_with('`')
+fn gate_cell(cell: &Cell, is_advice: bool, settings: &JudgeSettings, result: &mut GateResult) {
+    let name = cell_words(cell.measure, &cell.point);
+    let change = cell.change.map(units::change).unwrap_or_default();
+    let (point, measure) = (cell.point.clone(), cell.measure);
+    let of_cell = GateCause::Cell { point: point.clone(), measure };
+    match cell.verdict {
+        Verdict::Regressed => {
+            result.fail(REGRESSION, of_cell, format!("{name} regressed: {change}"));
+        }
+        Verdict::Inconclusive if settings.fail_on_inconclusive => {
+            result.fail(REGRESSION, of_cell, format!("{name} is inconclusive"));
+        }
+        Verdict::Invalid | Verdict::Incomparable if !is_advice => {
+            let (verdict, reason) = (cell.verdict.label(), cell.reason_text());
+            result.fail(INVALID, of_cell, format!("{name} is {verdict}: {reason}"));
+        }
+        _ if is_advice => {}
+        _ if !settings.accept_gain && is_implausible(measure, cell.change) => {
+            let remedy = "check what was measured, or pass `--accept-gain`";
+            let text = format!("{name} {GAIN} ({change}): {remedy}");
+            result.fail(INVALID, GateCause::Gain { point, measure }, text);
+        }
+        _ => {}
+    }
 }
 
 /// A latency halved or a throughput doubled is more often a broken benchmark than a better server.
@@ -117,29 +65,6 @@ fn is_implausible(measure: Measure, change: Option<f64>) -> bool {
         (Metric::ErrorRate, _) => false,
         (_, Better::Lower) => change <= -0.5,
         (_, Better::Higher) => change >= 1.0,
-    }
-}
-
-impl GateResult {
-    /// Adds a cause. 1 comes before 4: a regression is not hidden by an invalid cell.
-    pub fn fail(&mut self, code: u8, reason: String) {
-        if self.reasons.contains(&reason) {
-            return;
-        }
-        let outranks = self.exit_code == FINE || (code == REGRESSION && self.exit_code == INVALID);
-        if outranks {
-            self.exit_code = code;
-            self.reasons.insert(0, reason);
-        } else {
-            self.reasons.push(reason);
-        }
-    }
-
-    /// Adds what another side's comparison says, under its name.
-    pub fn join(&mut self, name: &str, other: &Self) {
-        for reason in &other.reasons {
-            self.fail(other.exit_code, format!("{name}: {reason}"));
-        }
     }
 }
 
@@ -188,20 +113,26 @@ impl std::str::FromStr for Requirement {
 }
 
 impl Requirement {
-    /// Why `value` misses the limit at `point`; none where it is met. A value that was not
+    /// Why `value` misses the limit at `point`; `None` if it is met. A value that was not
     /// measured misses it.
     #[must_use]
     pub fn missed(&self, point: &str, value: Option<f64>) -> Option<String> {
         let Some(value) = value else {
-            return Some(format!("`{}` at {point}: not measured", self.text));
+            return Some(limit_missed(&self.text, point, "not measured"));
         };
         let met = if self.below { value < self.limit } else { value > self.limit };
-        let shown = if self.measure.metric == Metric::ErrorRate {
+        let found = if self.measure.metric == Metric::ErrorRate {
             format!("{} %", units::significant(value * 100.0))
         } else {
             format!("{} {}", units::significant(value), self.measure.metric.unit())
         };
-        (!met).then(|| format!("`{}` at {point}: {shown}", self.text))
+        (!met).then(|| limit_missed(&self.text, point, &found))
+    }
+
+    /// The cause of a miss at `point`.
+    #[must_use]
+    pub fn cause(&self, point: &str) -> GateCause {
+        GateCause::Limit { limit: self.text.clone(), point: point.to_owned() }
     }
 }
 
@@ -221,27 +152,5 @@ mod tests {
         for bad in ["ttft_p99<500", "ttft_p99", "nonsense<1ms", "error_rate<x"] {
             assert!(bad.parse::<Requirement>().is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn a_regression_comes_before_an_invalid_cell() {
-        let mut gate = GateResult::default();
-        gate.fail(INVALID, "invalid".into());
-        gate.fail(REGRESSION, "regressed".into());
-        assert_eq!((gate.exit_code, gate.reasons[0].as_str()), (REGRESSION, "regressed"));
-        gate.fail(INVALID, "invalid".into());
-        assert_eq!(gate.reasons.len(), 2, "a cause is told once");
-    }
-
-    #[test]
-    fn a_regression_of_a_third_side_fails_too() {
-        let mut gate = GateResult::default();
-        let mut third = GateResult::default();
-        third.fail(INVALID, "invalid".into());
-        gate.join("B", &third);
-        assert_eq!(gate.exit_code, INVALID);
-        third.fail(REGRESSION, "regressed".into());
-        gate.join("C", &third);
-        assert_eq!((gate.exit_code, gate.reasons[0].as_str()), (REGRESSION, "C: regressed"));
     }
 }

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use super::calibration::{Calibration, Noise};
 use super::cell::{Cell as CellInput, HISTOGRAM_RESOLUTION, Role};
 use super::cells::{self, Pair};
-use super::decide::{Options, decide};
+use super::decide::{ErrorTerm, Options, decide};
 use super::design::{DaySpread, VerdictBasis};
 use super::failures::{self, FailureCounts, FailureOptions, FailureResult, Survivors};
 use super::side::{ComparedPoint, ComparedSide, incomparable, incomparable_point};
 use super::validity::{self, Reach};
 use super::values::{self, Values};
-use super::{Cell, Comparison, GateResult, SuiteResult, Verdict};
+use super::{Cell, Comparison, GateResult, Note, SuiteResult, Verdict};
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::record::stored::RoundStatus;
@@ -68,7 +68,7 @@ pub fn judge(base: &ComparedSide, new: &ComparedSide, judging: &Judging<'_>) -> 
         new_label: new.label.clone(),
         base_runs: base.runs.clone(),
         new_runs: new.runs.clone(),
-        blocks: blocks(&drafts),
+        blocks: blocks(&drafts, judging.standing.error_term),
         looks: judging.looks,
         advice: judging.standing.advice.clone(),
         notes: notes(base, new, &drafts, judging),
@@ -85,17 +85,19 @@ struct Draft {
     point: usize,
     input: CellInput,
     barrier: Option<(Verdict, String)>,
-    note: Option<String>,
+    note: Option<Note>,
 }
 
 /// The most blocks that any cell has on both sides (in the unpaired modes: starts of the smaller
 /// side).
-fn blocks(drafts: &[Draft]) -> u32 {
+fn blocks(drafts: &[Draft], error_term: ErrorTerm) -> u32 {
     let of_draft = |draft: &Draft| {
         let count = |side: &[Option<f64>]| side.iter().flatten().count();
         let (base, new) = (&draft.input.base, &draft.input.new);
-        let paired = base.iter().zip(new).filter(|(b, n)| b.is_some() && n.is_some()).count();
-        if base.len() == new.len() { paired } else { count(base).min(count(new)) }
+        match error_term.is_paired() {
+            true => base.iter().zip(new).filter(|(b, n)| b.is_some() && n.is_some()).count(),
+            false => count(base).min(count(new)),
+        }
     };
     u32::try_from(drafts.iter().map(of_draft).max().unwrap_or(0)).unwrap_or(u32::MAX)
 }
@@ -106,13 +108,13 @@ fn notes(
     new: &ComparedSide,
     drafts: &[Draft],
     judging: &Judging<'_>,
-) -> Vec<String> {
+) -> Vec<Note> {
     let loads = |side: &ComparedSide| -> Vec<ComparedPoint> {
         side.points.iter().filter(|point| point.phase == Phase::Load).cloned().collect()
     };
     let (base_points, new_points) = (loads(base), loads(new));
-    let of_base = base_points.iter().filter_map(|p| values::left_out(&base.label, p, judging));
-    let of_new = new_points.iter().filter_map(|p| values::left_out(&new.label, p, judging));
+    let of_base = base_points.iter().flat_map(|p| values::left_out(&base.label, p, judging));
+    let of_new = new_points.iter().flat_map(|p| values::left_out(&new.label, p, judging));
     let of_cells = drafts.iter().filter_map(|draft| draft.note.clone());
     let mut seen = BTreeSet::new();
     of_base.chain(of_new).chain(of_cells).filter(|note| seen.insert(note.clone())).collect()
@@ -221,18 +223,19 @@ fn settled_role(
     point: &str,
     measure: Measure,
     judging: &Judging<'_>,
-) -> (Role, Option<String>) {
+) -> (Role, Option<Note>) {
     let Some(noise) = noise.filter(|_| role == Role::Gated && judging.settings.gate.is_none())
     else {
         return (role, None);
     };
     let settled = Role::by_detectable(noise.detectable, floor);
     let note = (settled == Role::Observed).then(|| {
-        format!(
+        let text = format!(
             "{} at {point} is observed only: by its calibration a comparison finds no change below {}",
             measure.label(),
             units::change(noise.detectable)
-        )
+        );
+        Note { point: None, text }
     });
     (settled, note)
 }

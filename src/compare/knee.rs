@@ -2,7 +2,7 @@
 
 use crate::metric::Measure;
 use crate::record::stored::RoundStatus;
-use crate::scenario::LoadPoint;
+use crate::scenario::{Load, LoadPoint};
 use crate::stats::crossover::{Bounds, Crossover, Curve, Located, Steadiness, excess};
 use crate::summary::Summary;
 use crate::summary::measured::MeasuredSide;
@@ -69,9 +69,27 @@ pub struct LoadCurve<'a> {
     pub side: usize,
 }
 
+/// Where on the curve.
+enum At {
+    /// The rate-1 reference.
+    Reference,
+    /// A load point.
+    Load(Load),
+}
+
+impl At {
+    /// Its short name: `reference`, `c16`, `r20`.
+    fn id(&self) -> String {
+        match self {
+            Self::Reference => "reference".to_owned(),
+            Self::Load(load) => load.id(),
+        }
+    }
+}
+
 /// One place on the curve.
 struct Place<'a> {
-    load: String,
+    at: At,
     measured: &'a MeasuredSide,
     in_flight: f64,
 }
@@ -82,9 +100,9 @@ struct Place<'a> {
 pub fn knee(curve: &LoadCurve<'_>, measure: Measure) -> Option<Knee> {
     let first = curve.points.first()?.0;
     let places = places(curve, measure);
-    let relative_to = match places.first()?.load.as_str() {
-        "reference" => "rate 1".to_owned(),
-        load => format!("the lowest load ({load})"),
+    let relative_to = match &places.first()?.at {
+        At::Reference => "rate 1".to_owned(),
+        At::Load(load) => format!("the lowest load ({})", load.id()),
     };
     let base = &places[0].measured.pooled;
     let multiples: Vec<Multiple> =
@@ -123,7 +141,7 @@ fn places<'a>(curve: &LoadCurve<'a>, measure: Measure) -> Vec<Place<'a>> {
         .filter(|(_, measured)| usable(measured))
         .filter_map(|(point, measured)| {
             let in_flight = in_flight(measured).filter(|n| *n > 0.0)?;
-            Some(Place { load: point.load.id(), measured, in_flight })
+            Some(Place { at: At::Load(point.load), measured, in_flight })
         })
         .collect();
     places.sort_by(|a, b| a.in_flight.total_cmp(&b.in_flight));
@@ -133,7 +151,7 @@ fn places<'a>(curve: &LoadCurve<'a>, measure: Measure) -> Vec<Place<'a>> {
     let lowest = places.first().map_or(f64::INFINITY, |place| place.in_flight);
     let reference = curve.reference.filter(|r| usable(r)).and_then(|measured| {
         let in_flight = in_flight(measured).filter(|n| *n > 0.0 && *n < lowest)?;
-        Some(Place { load: "reference".into(), measured, in_flight })
+        Some(Place { at: At::Reference, measured, in_flight })
     });
     reference.into_iter().chain(places).collect()
 }
@@ -141,7 +159,7 @@ fn places<'a>(curve: &LoadCurve<'a>, measure: Measure) -> Vec<Place<'a>> {
 fn multiple(place: &Place<'_>, base: &Summary, measure: Measure) -> Option<Multiple> {
     let ratio = |m| Some(place.measured.pooled.get(m)? / base.get(m)?);
     Some(Multiple {
-        load: place.load.clone(),
+        load: place.at.id(),
         in_flight: place.in_flight,
         latency: ratio(measure)?,
         qps: ratio(Measure::QPS)?,

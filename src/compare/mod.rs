@@ -1,7 +1,6 @@
 //! Against a baseline or the other side: comparisons and verdicts. Pure.
 
 #[doc(hidden)]
-pub mod acceptance;
 pub mod calibration;
 pub mod cell;
 mod cells;
@@ -9,8 +8,10 @@ pub mod comparison;
 pub mod decide;
 pub mod decision;
 pub mod design;
+pub mod exit;
 pub mod failures;
 pub mod gate;
+pub mod gate_reason;
 pub mod interim_looks;
 pub mod judge;
 pub mod knee;
@@ -19,8 +20,7 @@ pub mod side;
 pub mod validity;
 mod values;
 pub mod verdict;
-#[doc(hidden)]
-pub mod world;
 
-pub use comparison::{Cell, Comparison, GateResult, Mode, SuiteResult};
+pub use comparison::{Cell, CellReason, Comparison, Mode, Note, SuiteResult};
+pub use gate_reason::{GateCause, GateReason, GateResult};
 pub use verdict::Verdict;

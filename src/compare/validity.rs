@@ -2,12 +2,12 @@
 
 use crate::metric::{Measure, Metric, Statistic};
 use crate::record::stored::{Health, RoundStatus};
-use crate::record::{Finding, Severity};
+use crate::record::{Finding, FindingCode, Severity};
 use crate::scenario::{Load, LoadPoint};
 use crate::summary::measured::MeasuredStart;
 
-/// What a fault can have moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a fault can have moved, the widest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     /// Every figure of the start.
     All,
@@ -47,7 +47,7 @@ pub fn faults(start: &MeasuredStart, point: &LoadPoint, idle_lag_ms: f64) -> Vec
         RoundStatus::Saturated => found.push(Fault {
             reach: Reach::Latencies,
             finding: Finding::new(
-                "saturated",
+                FindingCode::Saturated,
                 Severity::Warning,
                 "the server could not keep up with the offered rate: its queue grows, so latencies depend on how long one looks",
             ),
@@ -55,14 +55,14 @@ pub fn faults(start: &MeasuredStart, point: &LoadPoint, idle_lag_ms: f64) -> Vec
         RoundStatus::Overloaded | RoundStatus::Stopped => found.push(Fault {
             reach: Reach::All,
             finding: Finding::new(
-                "overloaded",
+                FindingCode::Overloaded,
                 Severity::Warning,
                 "more than 5 % of the requests failed: latencies are of survivors",
             ),
         }),
         RoundStatus::Interrupted => found.push(Fault {
             reach: Reach::All,
-            finding: Finding::new("interrupted", Severity::Warning, "the round was interrupted"),
+            finding: Finding::new(FindingCode::Interrupted, Severity::Warning, "the round was interrupted"),
         }),
         RoundStatus::Complete => {}
     }
@@ -102,15 +102,28 @@ fn client_faults(
     // slots empty, which the mean in flight tells.
     let of_sends = |lag: Option<f64>| lag.filter(|_| is_open_loop);
     let lags = [
-        ("schedule_lag", sends, "p50", of_sends(health.schedule_lag_p50_ms), limit_ms),
-        ("loop_lag", turns, "p50", health.loop_lag_p50_ms, timer_ms),
-        ("schedule_lag", sends, "p99", of_sends(health.schedule_lag_p99_ms), limit_ms),
-        ("loop_lag", turns, "p99", health.loop_lag_p99_ms, timer_ms),
+        (
+            FindingCode::ScheduleLag,
+            sends,
+            Statistic::P50,
+            of_sends(health.schedule_lag_p50_ms),
+            limit_ms,
+        ),
+        (FindingCode::LoopLag, turns, Statistic::P50, health.loop_lag_p50_ms, timer_ms),
+        (
+            FindingCode::ScheduleLag,
+            sends,
+            Statistic::P99,
+            of_sends(health.schedule_lag_p99_ms),
+            limit_ms,
+        ),
+        (FindingCode::LoopLag, turns, Statistic::P99, health.loop_lag_p99_ms, timer_ms),
     ];
     for (code, what, quantile, lag_ms, limit_ms) in lags {
         let Some(lag_ms) = lag_ms.filter(|lag| *lag > limit_ms) else { continue };
-        let text = format!("{what}: {quantile} {lag_ms:.1} ms, limit {limit_ms:.1} ms");
-        let reach = if quantile == "p50" { Reach::Latencies } else { Reach::Tails };
+        let name = quantile.name();
+        let text = format!("{what}: {name} {lag_ms:.1} ms, limit {limit_ms:.1} ms");
+        let reach = if quantile == Statistic::P50 { Reach::Latencies } else { Reach::Tails };
         found.push(Fault {
             reach,
             finding: Finding::new(code, Severity::Invalid, text).with_mend(
@@ -122,7 +135,7 @@ fn client_faults(
         let text = format!("the client used {:.0} % of its cores", cpu * 100.0);
         found.push(Fault {
             reach: Reach::All,
-            finding: Finding::new("client_cpu", Severity::Invalid, text)
+            finding: Finding::new(FindingCode::ClientCpu, Severity::Invalid, text)
                 .with_mend("run the client on another machine, or lower the load"),
         });
     }
@@ -133,7 +146,7 @@ fn closed_loop_faults(health: &Health, concurrency: f64, found: &mut Vec<Fault>)
         let text = format!("{in_flight:.2} requests in flight on average, {concurrency} asked");
         found.push(Fault {
             reach: Reach::All,
-            finding: Finding::new("in_flight", Severity::Invalid, text)
+            finding: Finding::new(FindingCode::InFlight, Severity::Invalid, text)
                 .with_mend("the client could not refill its slots: lower the load"),
         });
     }
@@ -149,7 +162,7 @@ pub fn little(health: &Health, concurrency: f64) -> Option<Finding> {
         let text = format!(
             "QPS × mean E2EL gives {little:.1} requests in flight, {in_flight:.1} were counted (Little's law)"
         );
-        Finding::new("little", Severity::Note, text)
+        Finding::new(FindingCode::Little, Severity::Note, text)
             .with_mend("the load was not steady: measure longer with `--num-prompts`")
     })
 }

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Verdict;
-use super::decide::ErrorTerm;
 use super::judge::Judging;
 use super::side::{ComparedPoint, identity};
-use super::validity::{self, INVALID_SHARE};
+use super::validity::{self, Fault, INVALID_SHARE, Reach};
+use super::{Note, Verdict};
 use crate::metric::Measure;
 use crate::record::stored::RoundStatus;
 use crate::stats::moments::mean;
@@ -57,9 +56,9 @@ fn valued(
     measure: Measure,
     judging: &Judging<'_>,
 ) -> Valued {
-    let place = match judging.standing.error_term {
-        ErrorTerm::Paired | ErrorTerm::PairedAcrossDays { .. } => Place::Block(start.block),
-        _ => Place::Start(identity(start)),
+    let place = match judging.standing.error_term.is_paired() {
+        true => Place::Block(start.block),
+        false => Place::Start(identity(start)),
     };
     let value = match reason_against(start, point, measure, judging) {
         Some(reason) => Err(Some(reason)),
@@ -130,20 +129,33 @@ fn reason_against(
         .map(|fault| fault.finding.text)
 }
 
-/// Which starts of a load point give no figures, and why the first of them: one sentence.
-pub(super) fn left_out(
-    label: &str,
-    point: &ComparedPoint,
-    judging: &Judging<'_>,
-) -> Option<String> {
-    let fault = |start: &&MeasuredStart| {
-        let faults = validity::faults(start, &point.point, judging.idle_lag_ms);
-        faults.into_iter().find(|_| start.status != RoundStatus::Saturated)
+/// Which starts of a load point give no figures, or not all of them, and why the first of them: a
+/// note for each reach, the widest first.
+pub(super) fn left_out(label: &str, point: &ComparedPoint, judging: &Judging<'_>) -> Vec<Note> {
+    let saturated = |start: &MeasuredStart| start.status == RoundStatus::Saturated;
+    let starts = point.starts.iter().filter(|start| !saturated(start));
+    let faults: Vec<(u32, Fault)> = starts
+        .filter_map(|start| {
+            let faults = validity::faults(start, &point.point, judging.idle_lag_ms);
+            // A start is named once, for the fault that costs it most.
+            let widest = faults.into_iter().min_by_key(|fault| fault.reach)?;
+            Some((start.block + 1, widest))
+        })
+        .collect();
+    let of_reach = |reach: Reach| {
+        let here = faults.iter().filter(|(_, fault)| fault.reach == reach);
+        let (numbers, faults): (Vec<String>, Vec<&Fault>) =
+            here.map(|(number, fault)| (number.to_string(), fault)).unzip();
+        let reason = &faults.first()?.finding.text;
+        let plural = if numbers.len() == 1 { "" } else { "s" };
+        let numbers = numbers.join(", ");
+        let figures = match reach {
+            Reach::All => "",
+            Reach::Latencies => "latencies of ",
+            Reach::Tails => "means and tails of ",
+        };
+        let text = format!("{figures}restart{plural} {numbers} of {label} left out: {reason}");
+        Some(Note { point: Some(point.id.clone()), text })
     };
-    let faulty: Vec<&MeasuredStart> = point.starts.iter().filter(|s| fault(s).is_some()).collect();
-    let reason = fault(faulty.first()?)?.finding.text;
-    let numbers: Vec<String> = faulty.iter().map(|s| (s.block + 1).to_string()).collect();
-    let plural = if numbers.len() == 1 { "" } else { "s" };
-    let numbers = numbers.join(", ");
-    Some(format!("{}: restart{plural} {numbers} of {label} left out: {reason}", point.id))
+    [Reach::All, Reach::Latencies, Reach::Tails].into_iter().filter_map(of_reach).collect()
 }

@@ -1,62 +1,30 @@
-//! The health of a round: how well the client and the load behaved, from the records alone.
+//! The health of a round: what its records show, with what the client measured of itself.
 
-use std::f64::consts::TAU;
-
+use crate::record::health::OfferedLoad;
 use crate::record::stored::Health;
-use crate::record::{GapHistogram, Outcome, RequestRecord, Window};
-use crate::units::ns_to_s;
+use crate::record::{GapHistogram, RequestRecord, Window};
 
-/// What a round knows beside its records.
+/// What a round knows besides its records.
 #[derive(Debug)]
 pub(super) struct Circumstances<'a> {
     pub(super) window: Window,
+    pub(super) load: OfferedLoad,
     /// How late requests of the window were sent.
     pub(super) lags: &'a GapHistogram,
-    /// The slots of a closed loop, or the cap on requests in flight.
-    pub(super) cap: u32,
-    /// Arrivals due in the window; none in a closed loop.
-    pub(super) arrivals: Option<u64>,
     pub(super) loop_lag_p50_ms: Option<f64>,
     pub(super) loop_lag_p99_ms: Option<f64>,
     pub(super) client_cpu: Option<f64>,
 }
 
-/// The figures of [`Health`]; those that need a window are none where it never opened.
+/// All figures of [`Health`].
 pub(super) fn health(records: &[RequestRecord], at: &Circumstances<'_>) -> Health {
-    let window = at.window;
-    let length_s = window.seconds();
-    let per_s = |n: f64| (length_s > 0.0).then(|| n / length_s);
-    let flights: Vec<Span> = records.iter().filter_map(Span::of).collect();
-    let ended_inside = |record: &&RequestRecord| {
-        record.outcome == Outcome::Completed && record.end_ns.is_some_and(|ns| window.contains(ns))
-    };
-    let completed: Vec<&RequestRecord> = records.iter().filter(ended_inside).collect();
-    let sent: Vec<u64> =
-        records.iter().filter_map(|r| r.sent_ns).filter(|ns| window.contains(*ns)).collect();
-    let events: u64 = records.iter().map(|r| u64::from(r.events)).sum();
-    let coalesced: u64 = records.iter().map(|r| u64::from(r.coalesced_events)).sum();
-    let flown_s: f64 = flights.iter().map(|s| ns_to_s(window.overlap_ns(s.from_ns, s.to_ns))).sum();
-    let stay_s: f64 = completed.iter().filter_map(|r| Span::of(r)).map(Span::seconds).sum();
     Health {
         schedule_lag_p50_ms: at.lags.quantile(0.5).map(|ns| ns / 1e6),
         schedule_lag_p99_ms: at.lags.quantile(0.99).map(|ns| ns / 1e6),
         loop_lag_p50_ms: at.loop_lag_p50_ms,
         loop_lag_p99_ms: at.loop_lag_p99_ms,
         client_cpu: at.client_cpu,
-        in_flight_mean: per_s(flown_s),
-        // Little: QPS x mean stay = (n / T) x (sum / n).
-        little: per_s(stay_s),
-        at_cap_share: per_s(at_cap_s(&flights, at.cap, window)),
-        lockstep: if at.arrivals.is_none() && at.cap > 1 {
-            median_e2el_ns(&completed).and_then(|period_ns| resultant(&sent, period_ns))
-        } else {
-            // Arrivals do not follow answers, and one slot alone is no wave.
-            None
-        },
-        coalesced_share: ratio(coalesced, events),
-        offered_per_s: at.arrivals.and_then(|n| per_s(as_f64(n))),
-        sent_per_s: per_s(as_f64(sent.len() as u64)),
-        completion_ratio: at.arrivals.and_then(|n| ratio(completed.len() as u64, n)),
+        ..Health::of(records, at.window, at.load)
     }
 }
 
@@ -73,100 +41,11 @@ pub(super) fn is_saturated(health: &Health, window: Window) -> bool {
     ratio < 0.95 && missing > 2.0 * (2.0 * in_flight).sqrt()
 }
 
-/// A request's time in flight.
-#[derive(Debug, Clone, Copy)]
-struct Span {
-    from_ns: u64,
-    to_ns: u64,
-}
-
-impl Span {
-    fn of(record: &RequestRecord) -> Option<Self> {
-        Some(Self { from_ns: record.sent_ns?, to_ns: record.end_ns? })
-    }
-
-    fn seconds(self) -> f64 {
-        ns_to_s(self.to_ns.saturating_sub(self.from_ns))
-    }
-}
-
-/// Seconds of the window with at least `cap` in flight.
-fn at_cap_s(flights: &[Span], cap: u32, window: Window) -> f64 {
-    let mut steps: Vec<(u64, i64)> =
-        flights.iter().flat_map(|s| [(s.from_ns, 1), (s.to_ns, -1)]).collect();
-    // Ends before starts at one moment: a refilled slot is not two requests.
-    steps.sort_unstable();
-    let (mut in_flight, mut since_ns, mut at_cap_ns) = (0_i64, 0, 0);
-    for (at_ns, change) in steps {
-        if in_flight >= i64::from(cap) {
-            at_cap_ns += window.overlap_ns(since_ns, at_ns);
-        }
-        in_flight += change;
-        since_ns = at_ns;
-    }
-    ns_to_s(at_cap_ns)
-}
-
-/// |mean of exp(2πi·t/P)|: 0 where the times are even over the period, 1 where all come at once
-/// (the resultant length of circular statistics: Mardia & Jupp, "Directional Statistics", 2.3).
-fn resultant(times_ns: &[u64], period_ns: u64) -> Option<f64> {
-    let first = *times_ns.iter().min()?;
-    if period_ns == 0 || times_ns.len() < 2 {
-        return None;
-    }
-    let angle = |t: &u64| TAU * as_f64((t - first) % period_ns) / as_f64(period_ns);
-    let cos: f64 = times_ns.iter().map(|t| angle(t).cos()).sum();
-    let sin: f64 = times_ns.iter().map(|t| angle(t).sin()).sum();
-    Some(cos.hypot(sin) / times_ns.len() as f64)
-}
-
-fn median_e2el_ns(completed: &[&RequestRecord]) -> Option<u64> {
-    let mut e2el_ns: Vec<u64> =
-        completed.iter().filter_map(|r| Some(r.end_ns?.saturating_sub(r.sent_ns?))).collect();
-    e2el_ns.sort_unstable();
-    e2el_ns.get(e2el_ns.len() / 2).copied()
-}
-
-fn ratio(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| as_f64(part) / as_f64(whole))
-}
-
-#[allow(clippy::cast_precision_loss)] // exact below 2^53
-fn as_f64(n: u64) -> f64 {
-    n as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const WINDOW: Window = Window { open_ns: 1_000_000_000, close_ns: 3_000_000_000 };
-
-    #[test]
-    fn the_resultant_tells_waves_from_even_sends() {
-        let period = 1_000;
-        let even: Vec<u64> = (0..100).map(|i| i * 10).collect();
-        assert!(resultant(&even, period).unwrap() < 1e-9);
-        let waves: Vec<u64> = (0..100).map(|i| (i / 10) * period).collect();
-        assert!((resultant(&waves, period).unwrap() - 1.0).abs() < 1e-9);
-        // Two waves half a period apart cancel; a quarter apart give cos 45°.
-        let quarter: Vec<u64> = (0..100).map(|i| (i % 2) * period / 4).collect();
-        assert!((resultant(&quarter, period).unwrap() - 0.5_f64.sqrt()).abs() < 1e-9);
-        assert_eq!(resultant(&[5], period), None);
-        assert_eq!(resultant(&[5, 6], 0), None);
-    }
-
-    #[test]
-    fn time_at_the_cap_is_cut_to_the_window() {
-        let span = |from_s: u64, to_s: u64| Span {
-            from_ns: from_s * 1_000_000_000,
-            to_ns: to_s * 1_000_000_000,
-        };
-        let flights = [span(0, 2), span(0, 4), span(2, 4)];
-        assert!((at_cap_s(&flights, 2, WINDOW) - 2.0).abs() < 1e-9);
-        assert!(at_cap_s(&flights, 3, WINDOW).abs() < 1e-9);
-        assert!((at_cap_s(&flights[..1], 1, WINDOW) - 1.0).abs() < 1e-9);
-    }
 
     #[test]
     fn chance_is_not_saturation_and_a_backlog_is() {

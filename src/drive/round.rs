@@ -17,9 +17,10 @@ use super::{RoundJob, RoundOutcome, Wire};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::plan::Schedule;
+use crate::record::health::OfferedLoad;
 use crate::record::request::Part;
 use crate::record::stored::RoundStatus;
-use crate::record::{Finding, Outcome, RequestIdent, RequestRecord, Severity, Window};
+use crate::record::{Finding, FindingCode, Outcome, RequestIdent, RequestRecord, Severity, Window};
 use crate::scenario::Load;
 use crate::scenario::load::RequestRate;
 use crate::settings::SlotStart;
@@ -188,9 +189,8 @@ fn outcome(job: &RoundJob, landed: LoopResult) -> RoundOutcome {
         &records,
         &Circumstances {
             window,
+            load: OfferedLoad { cap, arrivals },
             lags: &tally.lags,
-            cap,
-            arrivals,
             loop_lag_p50_ms: landed.loop_lag_p50_ms,
             loop_lag_p99_ms: landed.loop_lag_p99_ms,
             client_cpu: landed.client_cpu,
@@ -243,7 +243,7 @@ fn findings(point: &str, guard_reached: Option<u32>, unsent: u64) -> Vec<Finding
             "the server fell behind until {guard} requests were in flight; later ones waited in the \
              client, and the wait is inside their latency"
         );
-        let finding = Finding::new("in_flight_guard", Severity::Warning, text)
+        let finding = Finding::new(FindingCode::InFlightGuard, Severity::Warning, text)
             .with_mend("lower the rate, or bound it with `--max-concurrency`");
         findings.push(finding.at(point));
     }
@@ -251,7 +251,7 @@ fn findings(point: &str, guard_reached: Option<u32>, unsent: u64) -> Vec<Finding
         let text = format!(
             "{unsent} requests due in the window still waited for a free place when the round ended"
         );
-        findings.push(Finding::new("unsent", Severity::Note, text).at(point));
+        findings.push(Finding::new(FindingCode::Unsent, Severity::Note, text).at(point));
     }
     findings
 }

@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 
 use super::health::{FAULTY_SHARE, PointNotes, RoundNotes};
 use crate::compare::validity::{self, Fault, Reach};
-use crate::record::{Finding, Severity};
+use crate::record::{Finding, FindingCode, Severity};
 use crate::transport::FailureKind;
-
-/// Sends that were late: these hold an open loop back also where only some are.
-const LATE_SENDS: &str = "schedule_lag";
 
 /// What a client can run out of.
 struct Shortage {
     kind: FailureKind,
-    code: &'static str,
+    code: FindingCode,
     what: &'static str,
     mend: &'static str,
 }
@@ -21,13 +18,13 @@ struct Shortage {
 const SHORTAGES: [Shortage; 2] = [
     Shortage {
         kind: FailureKind::ClientDescriptors,
-        code: "client_descriptors",
+        code: FindingCode::ClientDescriptors,
         what: "descriptors (EMFILE)",
         mend: "raise the limit (`ulimit -n`, `LimitNOFILE=`), or lower the load",
     },
     Shortage {
         kind: FailureKind::ClientPorts,
-        code: "client_ports",
+        code: FindingCode::ClientPorts,
         what: "ports (EADDRNOTAVAIL)",
         mend: "widen `net.ipv4.ip_local_port_range`, or lower the load",
     },
@@ -37,7 +34,7 @@ impl PointNotes {
     /// Lags, CPU and slots that D.8 calls invalid, where enough rounds show them; in fewer rounds they
     /// are a warning. What a median shows is told in place of what only the p99 does.
     pub(super) fn client_findings(&self) -> Vec<Finding> {
-        let mut by_code: BTreeMap<String, (u64, Fault)> = BTreeMap::new();
+        let mut by_code: BTreeMap<FindingCode, (u64, Fault)> = BTreeMap::new();
         for round in &self.rounds {
             let mut told = BTreeMap::new();
             for fault in self.client_faults(round) {
@@ -79,8 +76,10 @@ impl PointNotes {
         if let Some(shortage) = short {
             return Some(format!("it ran out of {}", shortage.what));
         }
-        let holds_back =
-            |fault: &Fault| fault.reach != Reach::Tails || fault.finding.code == LATE_SENDS;
+        // Sends that were late hold an open loop back also where only some are.
+        let holds_back = |fault: &Fault| {
+            fault.reach != Reach::Tails || fault.finding.code == FindingCode::ScheduleLag
+        };
         let limit = |round: &RoundNotes| self.client_faults(round).into_iter().find(holds_back);
         if self.share(|round| limit(round).is_some()) < FAULTY_SHARE {
             return None;
@@ -96,7 +95,7 @@ impl PointNotes {
                 "the client ran out of {}: {times} of {} requests failed by its fault, not the server's",
                 shortage.what, self.sent
             );
-            let finding = Finding::new(shortage.code, Severity::Invalid, text);
+            let finding = Finding::new(shortage.code.clone(), Severity::Invalid, text);
             Some(finding.with_mend(shortage.mend))
         });
         found.collect()
@@ -140,6 +139,7 @@ mod tests {
     fn round(health: Health) -> RoundNotes {
         RoundNotes {
             health,
+            sends: 100,
             status: RoundStatus::Complete,
             ttft_p50_ms: 20.0,
             ttft_count: 100,
@@ -157,8 +157,8 @@ mod tests {
     fn told(notes: &PointNotes) -> (Vec<(String, Severity, String)>, String) {
         let proof = ProvenCapacity::Missing(String::new());
         let (limit, rest): (Vec<Finding>, Vec<Finding>) =
-            notes.findings(None, &proof).into_iter().partition(|f| f.code == "limit");
-        let rest = rest.into_iter().map(|f| (f.code, f.severity, f.text)).collect();
+            notes.findings(None, &proof).into_iter().partition(|f| f.code == FindingCode::Limit);
+        let rest = rest.into_iter().map(|f| (f.code.into(), f.severity, f.text)).collect();
         (rest, limit[0].text.clone())
     }
 
@@ -218,13 +218,13 @@ mod tests {
     #[test]
     fn a_client_without_descriptors_or_ports_is_named_with_its_mend() {
         for (kind, code, word) in [
-            (FailureKind::ClientDescriptors, "client_descriptors", "EMFILE"),
-            (FailureKind::ClientPorts, "client_ports", "EADDRNOTAVAIL"),
+            (FailureKind::ClientDescriptors, FindingCode::ClientDescriptors, "EMFILE"),
+            (FailureKind::ClientPorts, FindingCode::ClientPorts, "EADDRNOTAVAIL"),
         ] {
             let mut notes = notes(Load::Concurrency(4), vec![Health::default()]);
             (notes.sent, notes.own_failures) = (40, BTreeMap::from([(kind, 7)]));
             let (found, limit) = told(&notes);
-            assert_eq!((found[0].0.as_str(), found[0].1), (code, Severity::Invalid));
+            assert_eq!((found[0].0.as_str(), found[0].1), (code.name(), Severity::Invalid));
             assert!(found[0].2.contains(word) && found[0].2.contains("7 of 40 requests"));
             assert!(limit.starts_with("the limit is the client: it ran out of "), "{limit}");
         }

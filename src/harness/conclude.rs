@@ -12,12 +12,12 @@ use crate::compare::gate::{self, Requirement};
 use crate::compare::judge::{Judging, judge};
 use crate::compare::knee::{self, Knee, LoadCurve};
 use crate::compare::side::{ComparedPoint, ComparedSide};
-use crate::compare::{Comparison, GateResult};
+use crate::compare::{Comparison, GateCause, GateResult, Note, gate_reason};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metric::Measure;
 use crate::plan::{Phase, Side};
 use crate::record::stored::{DEFINITIONS, StoredPoint};
-use crate::record::{Finding, Severity, StoredRun};
+use crate::record::{Finding, FindingCode, Severity, StoredRun};
 use crate::report::{
     PointInput, PointSide, Report, ReportInput, SideInput, StartSummary, csv, html, json, junit,
     markdown,
@@ -232,7 +232,7 @@ fn conclude(
     nothing_measured(&contenders, judge_settings, &mut gate);
     client_failed(factions, judge_settings, &mut gate);
     if let Some(reason) = told.ended_early.filter(|_| !judge_settings.no_fail) {
-        gate.fail(gate::INVALID, format!("the run ended before its plan did: {reason}"));
+        gate.fail(gate::INVALID, GateCause::EndedEarly, gate_reason::ended_early(&reason));
     }
     if let Some(first) = comparisons.first_mut() {
         first.gate = gate.clone();
@@ -296,17 +296,11 @@ fn findings(comparison: &Comparison) -> Vec<Finding> {
             "the data were to be looked at {} times; each look has its share of the error",
             comparison.looks
         );
-        note("looks", text)
+        note(FindingCode::Looks, text)
     });
-    // A note that begins with a load point's id is that load point's.
-    let judged = |text: &String| {
-        let at = comparison.cells.iter().map(|c| &c.point).find_map(|point| {
-            Some((point, text.strip_prefix(point.as_str())?.strip_prefix(": ")?))
-        });
-        match at {
-            Some((point, rest)) => note("left_out", rest.to_owned()).at(point),
-            None => note("judged", text.clone()),
-        }
+    let judged = |judged: &Note| match &judged.point {
+        Some(point) => note(FindingCode::LeftOut, judged.text.clone()).at(point),
+        None => note(FindingCode::Judged, judged.text.clone()),
     };
     comparison.notes.iter().map(judged).chain(looks).collect()
 }
@@ -388,7 +382,7 @@ fn require(
             if let Some(missed) = requirement.missed(&point.id, value)
                 && !settings.no_fail
             {
-                gate.fail(gate::REGRESSION, missed);
+                gate.fail(gate::REGRESSION, requirement.cause(&point.id), missed);
             }
         }
     }
@@ -401,7 +395,8 @@ fn nothing_measured(contenders: &[ComparedSide], settings: &JudgeSettings, gate:
     let measured = |p: &&ComparedPoint| p.starts.iter().any(|s| s.summary.completed > 0);
     let loads = subject.points.iter().filter(|p| p.phase == Phase::Load);
     if loads.filter(measured).count() == 0 && !settings.no_fail {
-        gate.fail(gate::INVALID, "nothing was measured".into());
+        let text = gate_reason::NOTHING_MEASURED.to_owned();
+        gate.fail(gate::INVALID, GateCause::NothingMeasured, text);
     }
 }
 
@@ -411,7 +406,7 @@ fn client_failed(factions: &[RunSet], settings: &JudgeSettings, gate: &mut GateR
     let findings = subject.runs.iter().flat_map(|run| &run.findings);
     for finding in findings.filter(|finding| client::ran_out(finding)) {
         let point = finding.point.as_deref().unwrap_or("the run");
-        gate.fail(gate::INVALID, format!("{point}: {}", finding.text));
+        gate.fail(gate::INVALID, GateCause::Client, format!("{point}: {}", finding.text));
     }
 }
 
@@ -466,12 +461,13 @@ fn point_side(data: PointData) -> PointSide {
 /// Writes every form of the report; returns the page to open.
 fn write(store: &Store, report: &Report) -> Result<PathBuf> {
     let folder = store.layout().report();
-    files::clear_folder(&folder)?;
-    let put = |path: &str, text: &str| files::write_plain(&folder.join(path), text);
-    html::render(report, &mut |path, text| put(path, text))?;
-    put("report.json", &json::render(report)?)?;
-    put("verdict.md", &markdown::render(report, None))?;
-    put("report.csv", &csv::render(report))?;
-    put("junit.xml", &junit::render(report))?;
+    files::replace_folder(&folder, |folder| {
+        let put = |path: &str, text: &str| files::write_plain(&folder.join(path), text);
+        html::render(report, &mut |path, text| put(path, text))?;
+        put("report.json", &json::render(report)?)?;
+        put("verdict.md", &markdown::render(report, None))?;
+        put("report.csv", &csv::render(report))?;
+        put("junit.xml", &junit::render(report))
+    })?;
     Ok(folder.join("index.html"))
 }

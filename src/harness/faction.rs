@@ -1,6 +1,6 @@
 //! A faction: one side of a comparison as stored runs, and what it measured.
 
-use super::measure::{self, PointData, Unit};
+use super::measure::{self, PointData};
 use crate::compare::calibration::Calibration;
 use crate::compare::design::{DaySpread, Pairing};
 use crate::compare::side::{ComparedPoint, ComparedSide, Facts};
@@ -105,11 +105,7 @@ impl RunSet {
 
     /// One load point over all its runs.
     pub(super) fn pooled(&self, store: &Store, point_id: &str) -> Result<Option<PointData>> {
-        let mut all = Vec::new();
-        for run in &self.runs {
-            all.extend(measure::point_data(store, run, point_id, self.side, Unit::of(run.design))?);
-        }
-        measure::joined(all, || measure::pooled_summary(store, &self.runs, point_id, self.side))
+        measure::pooled_data(store, &self.runs, point_id, self.side)
     }
 
     /// Whether somebody restarted its servers for it: we did, or the embedded simulator.

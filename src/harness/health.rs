@@ -7,12 +7,12 @@ use super::round::load_of;
 use super::session::Session;
 use crate::compare::validity;
 use crate::drive::RoundOutcome;
-use crate::error::Result;
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::{Phase, RoundPlan, Side};
+use crate::record::health::sends_inside;
 use crate::record::request::Part;
 use crate::record::stored::{Health, RoundStatus};
-use crate::record::{Finding, Severity, StoredRound};
+use crate::record::{Finding, FindingCode, Severity, StoredRound, Window};
 use crate::scenario::{Load, LoadPoint};
 use crate::summary::limit::{self, Circumstances};
 use crate::summary::tokens::TokenAccount;
@@ -51,6 +51,8 @@ pub(super) struct PointNotes {
 #[derive(Debug)]
 pub(super) struct RoundNotes {
     pub(super) health: Health,
+    /// Requests sent inside the window.
+    pub(super) sends: usize,
     pub(super) status: RoundStatus,
     pub(super) ttft_p50_ms: f64,
     pub(super) ttft_count: u64,
@@ -101,6 +103,7 @@ impl PointNotes {
         let series = |name: &str| round.series.get(name).and_then(|s| limit::level(s));
         self.rounds.push(RoundNotes {
             health: round.health.clone(),
+            sends: sends_inside(&outcome.records, Window::of(round)).count(),
             status: round.status,
             ttft_p50_ms: summary.get(Measure::TTFT_P50).unwrap_or(0.0),
             ttft_count: summary.completed,
@@ -156,7 +159,9 @@ impl PointNotes {
                 wait.unwrap_or_default()
             );
             let mend = "raise the quota of this key, or measure the server behind the gateway";
-            found.push(Finding::new("rate_limited", Severity::Warning, text).with_mend(mend));
+            found.push(
+                Finding::new(FindingCode::RateLimited, Severity::Warning, text).with_mend(mend),
+            );
         }
         if let Some(n) = times(FailureKind::StaleConnection) {
             let text = format!(
@@ -164,7 +169,9 @@ impl PointNotes {
                 of_all(n)
             );
             let mend = "its keep-alive is shorter than the pauses between requests: lengthen it";
-            found.push(Finding::new("stale_connections", Severity::Note, text).with_mend(mend));
+            found.push(
+                Finding::new(FindingCode::StaleConnections, Severity::Note, text).with_mend(mend),
+            );
         }
         found
     }
@@ -191,7 +198,7 @@ impl PointNotes {
             }
         }
         let waves = worst(|h| h.lockstep);
-        found.extend(waves.and_then(|r| health::waves_finding(&r.health, "")));
+        found.extend(waves.and_then(|r| health::waves_finding(&r.health, r.sends, "")));
         found
     }
 
@@ -205,7 +212,7 @@ impl PointNotes {
         let shortest = self.rounds.iter().filter_map(|r| r.e2e_in_window).min_by(f64::total_cmp);
         if let Some(short) = shortest.filter(|n| *n < FEWEST_E2E) {
             let text = format!("the window is only {short:.1} E2EL long: its edges weigh in QPS");
-            let finding = Finding::new("short_round", Severity::Note, text);
+            let finding = Finding::new(FindingCode::ShortRound, Severity::Note, text);
             found.push(finding.with_mend("measure longer: `--num-prompts`, `--measurement-time`"));
         }
         if self.share(|r| r.drift.is_some()) >= DRIFTING_SHARE {
@@ -259,7 +266,7 @@ fn cap_finding(cap: u32, share: f64) -> Finding {
          is inside their latency",
         share * 100.0
     );
-    Finding::new("at_cap", severity, text)
+    Finding::new(FindingCode::AtCap, severity, text)
         .with_mend("raise `--max-concurrency`, or read the figures as those of the cap")
 }
 
@@ -279,10 +286,10 @@ impl Session<'_> {
     }
 
     /// Tells what the rounds of each load point said of the client and the load, once.
-    pub(super) fn tell_health(&mut self) -> Result<()> {
+    pub(super) fn tell_health(&mut self) {
         let notes = std::mem::take(&mut self.notes);
         if let Some(missing) = self.proof.missing().filter(|_| !notes.is_empty()) {
-            self.find(missing)?;
+            self.find(missing);
         }
         let two_sides = self.sides.len() > 1 || notes.keys().any(|(side, _)| *side == Side::Base);
         for stored in self.run.points.clone() {
@@ -296,10 +303,9 @@ impl Session<'_> {
                     if two_sides {
                         finding.text = format!("{}: {}", side.name(), finding.text);
                     }
-                    self.find(finding.at(stored.id.clone()))?;
+                    self.find(finding.at(stored.id.clone()));
                 }
             }
         }
-        Ok(())
     }
 }

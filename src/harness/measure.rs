@@ -8,6 +8,7 @@ use crate::plan::{Design, Side};
 use crate::record::stored::RoundStatus;
 use crate::record::{Outcome, RequestRecord, StoredRound, StoredRun};
 use crate::report::{Lengths, Samples};
+use crate::scenario::Slo;
 use crate::store::{RoundData, Store};
 use crate::summary::measured::{MeasuredSide, MeasuredStart};
 use crate::summary::{self, RoundInput, Series, Summary};
@@ -45,7 +46,64 @@ impl Unit {
     }
 }
 
-/// What a run measured at one load point on one side; none where nothing was.
+/// The rounds of one load point on one side of one run, as read from disk.
+struct ReadPoint<'a> {
+    run: &'a StoredRun,
+    rounds: Vec<&'a StoredRound>,
+    data: Vec<RoundData>,
+    slo: Option<Slo>,
+}
+
+impl<'a> ReadPoint<'a> {
+    /// `None` if the run measured nothing there.
+    fn read(store: &Store, run: &'a StoredRun, point_id: &str, side: Side) -> Result<Option<Self>> {
+        let rounds: Vec<&StoredRound> =
+            run.rounds.iter().filter(|r| r.point == point_id && r.side == side).collect();
+        if rounds.is_empty() {
+            return Ok(None);
+        }
+        let data = store.load_rounds(&run.id, &rounds)?;
+        Ok(Some(Self { run, rounds, data, slo: slo_of(run, point_id) }))
+    }
+
+    fn inputs(&self) -> Vec<RoundInput<'_>> {
+        self.rounds.iter().zip(&self.data).map(|(r, d)| input(r, d)).collect()
+    }
+
+    fn point_data(&self, unit: Unit) -> PointData {
+        let Self { run, rounds, data, slo } = self;
+        let inputs = self.inputs();
+        let mut by_start: BTreeMap<(u32, u32, u32), Vec<usize>> = BTreeMap::new();
+        for (place, round) in rounds.iter().enumerate() {
+            let pass = if unit == Unit::Round { round.round } else { 0 };
+            by_start.entry((round.block, round.start, pass)).or_default().push(place);
+        }
+        let starts = by_start
+            .into_values()
+            .map(|places| {
+                let of_start: Vec<RoundInput<'_>> =
+                    places.iter().map(|place| inputs[*place]).collect();
+                measured_start(run, &of_start, summary::summarise(&of_start, *slo), unit)
+            })
+            .collect();
+        let pooled = summary::summarise(&inputs, *slo);
+        let records = || data.iter().flat_map(|d| &d.records);
+        PointData {
+            side: MeasuredSide { pooled, starts },
+            samples: samples(data),
+            lengths: lengths(data),
+            slowest: slowest(records()),
+            failed: failed(records()),
+            series: rounds.last().zip(data.last()).map(|(r, d)| series(r, d)).unwrap_or_default(),
+        }
+    }
+}
+
+fn slo_of(run: &StoredRun, point_id: &str) -> Option<Slo> {
+    run.points.iter().find(|p| p.id == point_id).and_then(|p| p.point.slo)
+}
+
+/// What a run measured at one load point on one side; `None` if it measured nothing.
 pub(super) fn point_data(
     store: &Store,
     run: &StoredRun,
@@ -53,36 +111,31 @@ pub(super) fn point_data(
     side: Side,
     unit: Unit,
 ) -> Result<Option<PointData>> {
-    let rounds: Vec<&StoredRound> =
-        run.rounds.iter().filter(|r| r.point == point_id && r.side == side).collect();
-    if rounds.is_empty() {
-        return Ok(None);
+    Ok(ReadPoint::read(store, run, point_id, side)?.map(|read| read.point_data(unit)))
+}
+
+/// What several runs measured at one load point, as one: starts side by side, samples together, the
+/// summary over all rounds. Each run is read once.
+pub(super) fn pooled_data(
+    store: &Store,
+    runs: &[StoredRun],
+    point_id: &str,
+    side: Side,
+) -> Result<Option<PointData>> {
+    let mut all = Vec::new();
+    for run in runs {
+        all.extend(ReadPoint::read(store, run, point_id, side)?);
     }
-    let slo = run.points.iter().find(|p| p.id == point_id).and_then(|p| p.point.slo);
-    let data = store.load_rounds(&run.id, &rounds)?;
-    let inputs: Vec<RoundInput<'_>> = rounds.iter().zip(&data).map(|(r, d)| input(r, d)).collect();
-    let mut by_start: BTreeMap<(u32, u32, u32), Vec<usize>> = BTreeMap::new();
-    for (place, round) in rounds.iter().enumerate() {
-        let pass = if unit == Unit::Round { round.round } else { 0 };
-        by_start.entry((round.block, round.start, pass)).or_default().push(place);
+    let parts = all.iter().map(|read| read.point_data(Unit::of(read.run.design)));
+    let mut joined = joined(parts);
+    if let Some(joined) = joined.as_mut().filter(|_| all.len() > 1) {
+        let inputs: Vec<RoundInput<'_>> = all.iter().flat_map(ReadPoint::inputs).collect();
+        let slo = runs.iter().find_map(|run| slo_of(run, point_id));
+        joined.side.pooled = summary::summarise(&inputs, slo);
+        joined.slowest = slowest(joined.slowest.iter());
+        joined.failed.truncate(MOST_SHOWN);
     }
-    let starts = by_start
-        .into_values()
-        .map(|places| {
-            let of_start: Vec<RoundInput<'_>> = places.iter().map(|place| inputs[*place]).collect();
-            measured_start(run, &of_start, summary::summarise(&of_start, slo), unit)
-        })
-        .collect();
-    let pooled = summary::summarise(&inputs, slo);
-    let records = || data.iter().flat_map(|d| &d.records);
-    Ok(Some(PointData {
-        side: MeasuredSide { pooled, starts },
-        samples: samples(&data),
-        lengths: lengths(&data),
-        slowest: slowest(records()),
-        failed: failed(records()),
-        series: rounds.last().zip(data.last()).map(|(r, d)| series(r, d)).unwrap_or_default(),
-    }))
+    Ok(joined)
 }
 
 /// The first that failed with evidence; what we stopped is no failure.
@@ -204,14 +257,9 @@ fn own_series(round: &StoredRound, data: &RoundData) -> BTreeMap<String, Vec<(f6
     ])
 }
 
-/// Several runs of one load point as one: starts side by side, samples together.
-pub(super) fn joined(
-    all: Vec<PointData>,
-    pool: impl Fn() -> Result<Summary>,
-) -> Result<Option<PointData>> {
-    let several = all.len() > 1;
-    let mut parts = all.into_iter();
-    let Some(mut first) = parts.next() else { return Ok(None) };
+/// Several runs of one load point as one, all but what has to be drawn from all of them again.
+fn joined(mut parts: impl Iterator<Item = PointData>) -> Option<PointData> {
+    let mut first = parts.next()?;
     for part in parts {
         first.side.starts.extend(part.side.starts);
         first.samples.ttft_ms.extend(part.samples.ttft_ms);
@@ -221,12 +269,7 @@ pub(super) fn joined(
         first.failed.extend(part.failed);
         first.series = part.series;
     }
-    if several {
-        first.side.pooled = pool()?;
-        first.slowest = slowest(first.slowest.iter());
-        first.failed.truncate(MOST_SHOWN);
-    }
-    Ok(Some(first))
+    Some(first)
 }
 
 /// 95 % intervals of values over starts (t on logarithms), by the measure's name; where there are
@@ -253,25 +296,4 @@ pub(super) fn intervals(starts: &[MeasuredStart]) -> BTreeMap<String, (f64, f64)
         }
     }
     found
-}
-
-/// The summary of a load point over several runs, its rounds pooled.
-pub(super) fn pooled_summary(
-    store: &Store,
-    runs: &[StoredRun],
-    point_id: &str,
-    side: Side,
-) -> Result<Summary> {
-    let mut rounds: Vec<&StoredRound> = Vec::new();
-    let mut data: Vec<RoundData> = Vec::new();
-    let mut slo = None;
-    for run in runs {
-        let of_run: Vec<&StoredRound> =
-            run.rounds.iter().filter(|r| r.point == point_id && r.side == side).collect();
-        data.extend(store.load_rounds(&run.id, &of_run)?);
-        rounds.extend(of_run);
-        slo = slo.or(run.points.iter().find(|p| p.id == point_id).and_then(|p| p.point.slo));
-    }
-    let inputs: Vec<RoundInput<'_>> = rounds.iter().zip(&data).map(|(r, d)| input(r, d)).collect();
-    Ok(summary::summarise(&inputs, slo))
 }

@@ -33,6 +33,7 @@ use crate::drive::{Interrupt, Urgency};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{self, ListFormat, Matching, Plan};
 use crate::record::StoredRun;
+use crate::report::lossy::LossyReporter;
 use crate::report::progress::{Event, Reporter};
 use crate::scenario::{self, LoadPoint, PromptSource, ScenarioGroup};
 use crate::settings::{BaselineChoice, Settings};
@@ -299,7 +300,8 @@ impl Harness {
         if let Some(id) = &self.settings.resume {
             run = resume::take_up(store, id, &mut plan, &run)?;
         }
-        run_record::announce(&self.settings, &plan, self.surface.detail, reporter)?;
+        let mut reporter = LossyReporter::new(reporter);
+        run_record::announce(&self.settings, &plan, self.surface.detail, &mut reporter);
         let told = ConclusionInput { looks: Some(looks.count()), ..ConclusionInput::default() };
         let parts = Parts {
             settings: &self.settings,
@@ -315,7 +317,7 @@ impl Harness {
         // Boxed: the future of a whole run is large.
         let ended = Box::pin(session.execute()).await;
         let whole_starts = session.has_whole_starts();
-        let Session { run, reporter, .. } = session;
+        let Session { run, mut reporter, .. } = session;
         let told = match ended {
             Ok(()) => told,
             // What was measured before the server failed for good is judged, and is no pass.
@@ -326,7 +328,7 @@ impl Harness {
         };
         if interrupt.urgency() != Urgency::None {
             let text = format!("to go on where it stopped, add `--resume {}`", run.id);
-            reporter.event(&Event::Note { text: &text })?;
+            reporter.event(&Event::Note { text: &text });
         }
         Ok(Measured { run, told })
     }

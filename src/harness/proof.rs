@@ -1,7 +1,7 @@
 //! The proof: what the self-test of this machine showed, and which load lies beyond it.
 
 use crate::drive::RoundOutcome;
-use crate::record::{Finding, RequestRecord, Severity, Window};
+use crate::record::{Finding, FindingCode, RequestRecord, Severity, Window};
 use crate::selftest::{SCHEMA, SelftestReport};
 use crate::store::Store;
 use crate::units::{count, significant};
@@ -86,7 +86,7 @@ impl ProvenCapacity {
         let text = format!("{why}: how many streams this client measures truly is not known here");
         let mend =
             "run `inferometer selftest`: it takes seconds, and later runs are held against it";
-        Some(Finding::new("no_selftest", Severity::Note, text).with_mend(mend))
+        Some(Finding::new(FindingCode::NoSelftest, Severity::Note, text).with_mend(mend))
     }
 
     /// Says that a load point asked more of the client than was proven.
@@ -111,7 +111,7 @@ impl ProvenCapacity {
         );
         let mend =
             "fewer streams, more cores for the client, or shard the load over several clients";
-        Some(Finding::new("beyond_selftest", Severity::Warning, text).with_mend(mend))
+        Some(Finding::new(FindingCode::BeyondSelftest, Severity::Warning, text).with_mend(mend))
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crate::error::{Error, Result};
 use crate::plan::{Plan, StartPlan};
 use crate::record::stored::{RoundStatus, RunStatus};
-use crate::record::{Finding, Severity, StoredRun};
+use crate::record::{Finding, FindingCode, Severity, StoredRun};
 use crate::store::Store;
 
 /// How often a run was taken up, among its settings.
@@ -50,7 +50,7 @@ pub(super) fn take_up(
         fresh.started_at,
         whole.len()
     );
-    run.findings.push(Finding::new("resumed", Severity::Note, text));
+    run.findings.push(Finding::new(FindingCode::Resumed, Severity::Note, text));
     Ok(run)
 }
 

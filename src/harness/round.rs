@@ -15,7 +15,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
 use crate::record::stored::{RoundStatus, WarmUp};
 use crate::record::{Finding, RequestRecord, StoredRound};
-use crate::report::progress::{Event, Reporter};
+use crate::report::lossy::LossyReporter;
+use crate::report::progress::Event;
 use crate::scenario::{Load, PromptSpec};
 use crate::settings::ApiChoice;
 use crate::summary::{self, RoundInput};
@@ -98,13 +99,13 @@ impl Session<'_> {
     }
 
     async fn drive(&mut self, wire: &Arc<Wire>, job: &RoundJob) -> Result<RoundOutcome> {
-        let mut show = shown(self.reporter);
+        let mut show = shown(&mut self.reporter);
         drive::run_round(wire, self.clock, job, &self.interrupt, &mut show).await
     }
 
     fn keep(&mut self, round: StoredRound, outcome: RoundOutcome, plan: &RoundPlan) -> Result<()> {
         for finding in &outcome.findings {
-            self.find_once(finding.clone().at(round.point.clone()))?;
+            self.find_once(finding.clone().at(round.point.clone()));
         }
         self.run.rounds.push(round.clone());
         self.writer.write_round(&self.run, &round, &outcome.records, &outcome.itl, &outcome.icl)?;
@@ -123,14 +124,16 @@ impl Session<'_> {
             side,
             summary: &summary,
             status,
-        })?;
+        });
         refused(&outcome.records).map_or(Ok(()), Err)
     }
 
     /// Tells a finding unless an earlier round of the load point had one of its kind.
-    fn find_once(&mut self, finding: Finding) -> Result<()> {
+    fn find_once(&mut self, finding: Finding) {
         let same = |f: &Finding| f.code == finding.code && f.point == finding.point;
-        if self.run.findings.iter().any(same) { Ok(()) } else { self.find(finding) }
+        if !self.run.findings.iter().any(same) {
+            self.find(finding);
+        }
     }
 
     pub(super) async fn warm_up(
@@ -149,7 +152,7 @@ impl Session<'_> {
             limit = limit.min(REFERENCE_WARM_UP);
         }
         let point: Arc<str> = plan.point.id().into();
-        let mut show = shown(self.reporter);
+        let mut show = shown(&mut self.reporter);
         // The warm-up of a reference has another load: its progress is still that of its point.
         let mut show = |progress| show(drive::Progress { point: Arc::clone(&point), ..progress });
         let (clock, interrupt) = (self.clock, &self.interrupt);
@@ -192,11 +195,11 @@ impl Session<'_> {
     }
 }
 
-/// Shows how far a round or its warm-up is. What cannot be shown is no reason to lose a round.
-fn shown(reporter: &mut dyn Reporter) -> impl FnMut(drive::Progress) + Send + '_ {
+/// Shows how far a round or its warm-up is.
+fn shown(reporter: &mut LossyReporter<'_>) -> impl FnMut(drive::Progress) + Send {
     |progress| {
         let planned = progress.planned.map(u64::from);
-        let _ = reporter.event(&Event::RoundProgress {
+        reporter.event(&Event::RoundProgress {
             point: &progress.point,
             stage: if progress.phase == Phase::WarmUp { "warming up" } else { "measuring" },
             // The load is kept up until the last measured request ends: more complete than count.

@@ -13,6 +13,7 @@ use crate::plan::{Phase, Plan, Side};
 use crate::preflight::{self, Demands};
 use crate::record::stored::{DEFINITIONS, RunStatus, SCHEMA, StoredPoint, StoredSide};
 use crate::record::{Severity, StoredRun};
+use crate::report::lossy::LossyReporter;
 use crate::report::progress::{Event, Reporter};
 use crate::report::terminal;
 use crate::rng::Seed;
@@ -27,18 +28,18 @@ pub(super) fn announce(
     settings: &Settings,
     plan: &Plan,
     detail: Detail,
-    reporter: &mut dyn Reporter,
-) -> Result<()> {
+    reporter: &mut LossyReporter<'_>,
+) {
     if let Launch::Simulator { preset, slowdown } = &settings.target.launch {
         let text = match settings.no_server_given {
             true => format!("no server given: running the embedded simulator (preset {preset})"),
             false => format!("running the embedded simulator, as asked (preset {preset})"),
         };
-        reporter.event(&Event::Note { text: &text })?;
+        reporter.event(&Event::Note { text: &text });
         #[allow(clippy::float_cmp)] // exactly the default, or not
         if *slowdown != 1.0 {
             let text = format!("the simulator is slowed by a factor of {slowdown}");
-            reporter.event(&Event::Note { text: &text })?;
+            reporter.event(&Event::Note { text: &text });
         }
     }
     let rounds = plan.starts.iter().map(|start| start.rounds.len() as u64).sum();
@@ -46,7 +47,7 @@ pub(super) fn announce(
         Detail::Verbose => plan.describe(terminal::width()),
         _ => plan.announcement(terminal::width()),
     };
-    reporter.event(&Event::RunStarted { plan: &text, rounds })
+    reporter.event(&Event::RunStarted { plan: &text, rounds });
 }
 
 /// The record of a run that has measured nothing yet.

@@ -17,8 +17,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
 use crate::preflight::PreflightReport;
 use crate::record::stored::{RoundStatus, RunStatus};
-use crate::record::{Finding, Severity, StoredRound, StoredRun};
-use crate::report::progress::{Event, Reporter};
+use crate::record::{Finding, FindingCode, Severity, StoredRound, StoredRun};
+use crate::report::lossy::LossyReporter;
+use crate::report::progress::Event;
 use crate::scenario::Load;
 use crate::settings::Settings;
 use crate::store::{RunWriter, Store};
@@ -35,7 +36,7 @@ pub(super) struct Parts<'a> {
     pub(super) store: &'a Store,
     pub(super) clock: Clock,
     pub(super) interrupt: Interrupt,
-    pub(super) reporter: &'a mut dyn Reporter,
+    pub(super) reporter: LossyReporter<'a>,
     pub(super) own: &'a Extensions,
     pub(super) looks: InterimLooks,
 }
@@ -47,7 +48,7 @@ pub(super) struct Session<'a> {
     pub(super) run: StoredRun,
     pub(super) clock: Clock,
     pub(super) interrupt: Interrupt,
-    pub(super) reporter: &'a mut dyn Reporter,
+    pub(super) reporter: LossyReporter<'a>,
     pub(super) files: PromptFiles,
     pub(super) own: &'a Extensions,
     pub(super) writer: RunWriter,
@@ -117,13 +118,14 @@ impl<'a> Session<'a> {
     /// whichever it is.
     pub(super) async fn execute(&mut self) -> Result<()> {
         let result = self.visits().await;
-        self.tell_health()?;
+        self.tell_health();
         for (_, bench) in std::mem::take(&mut self.sides) {
             if let Err(error) = bench.server.finish().await {
                 let text = format!("the server could not be stopped: {error}");
-                self.find(Finding::new("stop_failed", Severity::Warning, text))?;
+                self.find(Finding::new(FindingCode::StopFailed, Severity::Warning, text));
             }
         }
+        self.run.findings.extend(self.reporter.loss());
         self.run.status = match &result {
             Ok(()) if self.is_interrupted() => RunStatus::Interrupted,
             Ok(()) => RunStatus::Complete,
@@ -176,7 +178,7 @@ impl<'a> Session<'a> {
             bench.wire = None;
             let findings = bench.server.stop().await;
             match findings {
-                Ok(findings) => findings.into_iter().try_for_each(|f| self.find(f))?,
+                Ok(findings) => findings.into_iter().for_each(|f| self.find(f)),
                 Err(error) => result = result.and(Err(error)),
             }
         }
@@ -196,13 +198,11 @@ impl<'a> Session<'a> {
         self.sides.get_mut(&side).ok_or_else(|| Error::usage("a planned side has no server"))
     }
 
-    pub(super) fn find(&mut self, finding: Finding) -> Result<()> {
-        if self.run.findings.contains(&finding) {
-            return Ok(());
+    pub(super) fn find(&mut self, finding: Finding) {
+        if !self.run.findings.contains(&finding) {
+            self.reporter.event(&Event::Finding(&finding));
+            self.run.findings.push(finding);
         }
-        self.reporter.event(&Event::Finding(&finding))?;
-        self.run.findings.push(finding);
-        Ok(())
     }
 
     /// The rounds of a start; of two routes, turn and turn about, the order alternating.
@@ -272,7 +272,7 @@ impl<'a> Session<'a> {
         }
         let most = self.looks.most_blocks();
         let text = format!("decided after {blocks} of {most} restarts: the rest was not needed");
-        self.find(Finding::new("decided", Severity::Note, text))?;
+        self.find(Finding::new(FindingCode::Decided, Severity::Note, text));
         Ok(true)
     }
 }

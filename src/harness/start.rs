@@ -7,7 +7,7 @@ use crate::drive::Urgency;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Side, StartPlan};
 use crate::preflight::{self, Demands, PreflightReport};
-use crate::record::{Finding, Severity, StoredStart};
+use crate::record::{Finding, FindingCode, Severity, StoredStart};
 use crate::report::progress::Event;
 use crate::settings::{Settings, TriState};
 
@@ -16,11 +16,11 @@ impl Session<'_> {
     pub(super) async fn launch(&mut self, start: &StartPlan) -> Result<()> {
         let clock = self.clock;
         if let Some(check) = self.bench(start.side)?.server.awaited() {
-            self.reporter.event(&Event::Note { text: &format!("starting the server: {check}") })?;
+            self.reporter.event(&Event::Note { text: &format!("starting the server: {check}") });
         }
         let started = self.interruptible(start.side, start.block, clock).await?;
         for finding in started.findings.clone() {
-            self.find(finding)?;
+            self.find(finding);
         }
         let at = clock.wall(clock.now_ns());
         let side = self.side_word(start.side);
@@ -32,7 +32,7 @@ impl Session<'_> {
                 start: start.block + 1,
                 starts,
                 ready_s: started.ready_s,
-            })?;
+            });
         }
         self.run.starts.push(StoredStart {
             side: start.side,
@@ -78,7 +78,7 @@ impl Session<'_> {
         };
         // What ends the run is told once, as its error.
         for finding in report.findings.iter().filter(|f| f.severity != Severity::Fatal) {
-            self.find(finding.clone())?;
+            self.find(finding.clone());
         }
         let dialect = self.dialect(report.api).name().to_owned();
         let stored = self.run.sides.entry(side).or_default();
@@ -98,7 +98,7 @@ impl Session<'_> {
             return Err(error);
         }
         self.bench(side)?.preflight = Some(report.clone());
-        self.reporter.event(&Event::Note { text: &format!("serving {}", report.summary()) })?;
+        self.reporter.event(&Event::Note { text: &format!("serving {}", report.summary()) });
         Ok(report)
     }
 
@@ -156,7 +156,7 @@ impl Session<'_> {
             };
             let number = start.block + 1;
             let text = format!("restart {number}{side} gave no figures and is left out: {error}");
-            self.find(Finding::new("start_failed", Severity::Warning, text))?;
+            self.find(Finding::new(FindingCode::StartFailed, Severity::Warning, text));
         }
         self.writer.update(&self.run)
     }
@@ -172,7 +172,7 @@ fn unchecked(settings: &Settings) -> Result<PreflightReport> {
     report.offers.include_usage = true;
     report.offers.ignore_eos = settings.ignore_eos == TriState::On;
     report.findings.push(Finding::new(
-        "no_preflight",
+        FindingCode::NoPreflight,
         Severity::Note,
         "the preflight was left out: lengths and token counts are not checked",
     ));

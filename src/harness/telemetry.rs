@@ -7,7 +7,7 @@ use super::server_handle;
 use crate::clock::Clock;
 use crate::drive::RoundOutcome;
 use crate::error::Result;
-use crate::record::{Finding, Severity};
+use crate::record::{Finding, FindingCode, Severity};
 use crate::server;
 use crate::settings::Settings;
 use crate::summary;
@@ -121,14 +121,15 @@ impl RoundTelemetry {
         let Some(before) = self.before.take() else { return seen };
         let Some(after) = telemetry::snapshot(&self.client).await else {
             let text = "the server's metrics were gone after the round: its own word is missing";
-            seen.findings.push(Finding::new("metrics_gone", Severity::Warning, text));
+            seen.findings.push(Finding::new(FindingCode::MetricsGone, Severity::Warning, text));
             return seen;
         };
         let delta = telemetry::delta(&before, &after);
         if delta.restarted {
             let text = "the server restarted during the round: its figures are of two starts";
             let mend = "look at the server's log, or who restarts it";
-            let finding = Finding::new("restarted", Severity::Invalid, text).with_mend(mend);
+            let finding =
+                Finding::new(FindingCode::Restarted, Severity::Invalid, text).with_mend(mend);
             seen.findings.push(finding);
         }
         seen.telemetry = delta.values;

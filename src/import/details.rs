@@ -26,6 +26,33 @@ pub(super) struct Details {
     latencies: Option<Vec<Option<f64>>>,
     start_times: Option<Vec<f64>>,
     pub(super) errors: Option<Vec<String>>,
+    gaps: Gaps,
+}
+
+/// What the gaps of a result lie between.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Gaps {
+    /// Tokens, as far as the client tells: one chunk is taken for one token.
+    #[default]
+    Tokens,
+    /// Chunks, which the client does not take for tokens.
+    Chunks,
+}
+
+/// One request as a client kept it, times in seconds.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RequestTimes {
+    /// On a clock that all requests of the result share.
+    pub(super) start_s: Option<f64>,
+    /// From the send.
+    pub(super) ttft_s: Option<f64>,
+    /// From the send to the last token.
+    pub(super) latency_s: Option<f64>,
+    pub(super) gaps_s: Option<Vec<f64>>,
+    pub(super) input_tokens: Option<u32>,
+    pub(super) output_tokens: Option<u32>,
+    /// Empty if it completed.
+    pub(super) error: String,
 }
 
 /// Requests and gaps of one round.
@@ -48,6 +75,7 @@ impl Details {
             latencies: fields.take_list("latencies")?,
             start_times: fields.take_list("start_times")?,
             errors: fields.take_list("errors")?,
+            gaps: Gaps::Tokens,
         };
         let lengths = [
             ("ttfts", details.ttfts.as_ref().map(Vec::len)),
@@ -72,6 +100,38 @@ impl Details {
         let tells = requests > 0
             && (details.ttfts.is_some() || details.latencies.is_some() || details.errors.is_some());
         Ok(tells.then_some(Self { requests, ..details }))
+    }
+
+    /// From single requests; `None` if there are none. A column that no completed request has is
+    /// missing.
+    pub(super) fn of_requests(requests: Vec<RequestTimes>, gaps: Gaps) -> Option<Self> {
+        let completed = || requests.iter().filter(|request| request.error.is_empty());
+        let all = |has: fn(&RequestTimes) -> bool| completed().count() > 0 && completed().all(has);
+        let some = |has: fn(&RequestTimes) -> bool| completed().any(has);
+        let column = |has: bool, of: fn(&RequestTimes) -> Option<f64>| {
+            has.then(|| requests.iter().map(of).collect::<Vec<_>>())
+        };
+        let tokens = |has: bool, of: fn(&RequestTimes) -> Option<u32>| {
+            has.then(|| requests.iter().map(|request| of(request).unwrap_or(0)).collect())
+        };
+        let starts = all(|r| r.start_s.is_some()).then(|| {
+            // A failed request without a time is put at the beginning.
+            let first = completed().filter_map(|r| r.start_s).fold(f64::INFINITY, f64::min);
+            requests.iter().map(|r| r.start_s.unwrap_or(first)).collect()
+        });
+        (!requests.is_empty() && requests.len() <= MOST_REQUESTS).then(|| Self {
+            requests: requests.len(),
+            input_lens: tokens(all(|r| r.input_tokens.is_some()), |r| r.input_tokens),
+            output_lens: tokens(all(|r| r.output_tokens.is_some()), |r| r.output_tokens),
+            ttfts: column(some(|r| r.ttft_s.is_some()), |r| r.ttft_s),
+            latencies: column(some(|r| r.latency_s.is_some()), |r| r.latency_s),
+            itls: some(|r| r.gaps_s.is_some()).then(|| {
+                requests.iter().map(|request| request.gaps_s.clone().unwrap_or_default()).collect()
+            }),
+            start_times: starts,
+            errors: Some(requests.iter().map(|request| request.error.clone()).collect()),
+            gaps,
+        })
     }
 
     /// Whether the file says when each request was sent.
@@ -124,7 +184,9 @@ impl Details {
             let record = self.record(index, round, sent_ns);
             if record.outcome == Outcome::Completed {
                 for gap_s in self.gaps(index) {
-                    measured.itl.record(s_to_ns(*gap_s), 1);
+                    if self.gaps == Gaps::Tokens {
+                        measured.itl.record(s_to_ns(*gap_s), 1);
+                    }
                     measured.icl.record(s_to_ns(*gap_s), 1);
                 }
             }

@@ -34,6 +34,16 @@ impl Fields {
         Some(value).filter(|value| !value.is_null())
     }
 
+    /// A finite number ≥ 0 at a JSON pointer; `None` if there is none.
+    pub(super) fn number_at(&self, pointer: &str) -> Option<f64> {
+        self.at(pointer).and_then(number)
+    }
+
+    /// A whole number ≥ 0 at a JSON pointer; a fraction is rounded.
+    pub(super) fn count_at(&self, pointer: &str) -> Option<u64> {
+        self.number_at(pointer).map(rounded)
+    }
+
     /// A text at a JSON pointer.
     pub(super) fn text_at(&self, pointer: &str) -> Option<&str> {
         self.at(pointer)?.as_str()
@@ -90,6 +100,11 @@ impl Fields {
             .map_err(|cause| self.wrong(name, "is not the list it should be").with_cause(cause))
     }
 
+    /// A value, taken out, since it may be large.
+    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+        self.values.remove(name)
+    }
+
     /// Every field that is a text, a whole number or a switch.
     pub(super) fn scalars(&self) -> impl Iterator<Item = (&str, String)> {
         self.values.iter().filter_map(|(name, value)| {
@@ -128,4 +143,15 @@ impl Fields {
         ))
         .with_hint("give a result file as the client wrote it: docs/formats.md lists what is read"))
     }
+}
+
+/// A finite number ≥ 0.
+pub(super) fn number(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|number| number.is_finite() && *number >= 0.0)
+}
+
+/// A count that was kept as a float, or a mean times a count.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // counts, which saturate
+pub(super) fn rounded(number: f64) -> u64 {
+    number.round() as u64
 }

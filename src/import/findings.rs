@@ -5,11 +5,8 @@ use super::details::Details;
 use super::imported::Sends;
 use super::result::{Offered, ToolResult};
 use super::source::PassedOver;
-use crate::record::{Finding, Severity};
+use crate::record::{Finding, FindingCode, Severity};
 use crate::scenario::Load;
-
-/// The finding that all is one start.
-pub(super) const NO_STARTS: &str = "no_starts";
 
 /// Files that are named one by one in a finding.
 const MOST_NAMED: usize = 5;
@@ -29,76 +26,77 @@ pub(super) fn of_passed_over(all: &[PassedOver]) -> Vec<Finding> {
         if files.len() > MOST_NAMED {
             named.push_str(&format!(" and {} more", files.len() - MOST_NAMED));
         }
-        Finding::new("passed_over", severity, format!("passed over {named}: {reason}"))
+        Finding::new(FindingCode::PassedOver, severity, format!("passed over {named}: {reason}"))
     };
     reasons.into_iter().map(finding).collect()
 }
 
 /// What is true of all files, or how many of them lack something.
 pub(super) fn of_run(results: &[&ToolResult]) -> Vec<Finding> {
-    let note = |code: &str, text: String| Finding::new(code, Severity::Note, text);
+    let note = |code: FindingCode, text: String| Finding::new(code, Severity::Note, text);
     let Some(tool) = results.first().map(|result| result.tool) else { return Vec::new() };
     let mut findings = vec![
         Finding::new(
-            NO_STARTS,
+            FindingCode::NoStarts,
             Severity::Warning,
             "the files do not say when the server was restarted: those of one import are taken as one start, and one start carries no verdict",
         )
         .with_mend("import the files of each further start with `--append`; or `inferometer run --server-cmd … --against-cmd …` restarts both sides"),
         note(
-            "imported",
+            FindingCode::Imported,
             format!("measured by `{}`, by its definitions: {}", tool.name, tool.measures),
         ),
     ];
     let all = results.len();
-    let mut lacking = |code: &str, lacks: &dyn Fn(&ToolResult) -> bool, what: &str, mend: &str| {
-        let place = match results.iter().filter(|result| lacks(result)).count() {
-            0 => return,
-            n if n == all => String::new(),
-            n => format!(" in {n} of {all} results"),
+    let mut lacking =
+        |code: FindingCode, lacks: &dyn Fn(&ToolResult) -> bool, what: &str, mend: &str| {
+            let place = match results.iter().filter(|result| lacks(result)).count() {
+                0 => return,
+                n if n == all => String::new(),
+                n => format!(" in {n} of {all} results"),
+            };
+            findings.push(note(code, what.replace("{where}", &place)).with_mend(mend));
         };
-        findings.push(note(code, what.replace("{where}", &place)).with_mend(mend));
-    };
     let detailed = tool.keeps_requests;
     lacking(
-        "no_requests",
+        FindingCode::NoRequests,
         &|r| r.details.is_none(),
         "no times of single requests are kept{where}: means and percentiles are those that the tool reports",
         detailed,
     );
     let some = |r: &ToolResult, lacks: fn(&Details) -> bool| r.details.as_ref().is_some_and(lacks);
     lacking(
-        "no_ends",
+        FindingCode::NoEnds,
         &|r| some(r, |d| !d.has_ends()),
         "no ends of single requests are kept{where}: TPOT and E2EL are those that the tool reports",
         detailed,
     );
     lacking(
-        "no_gaps",
+        FindingCode::NoGaps,
         &|r| some(r, |d| d.itls.is_none()),
         "no gaps between tokens are kept{where}: ITL is that which the tool reports, and stalls do not show",
         detailed,
     );
     lacking(
-        "no_sends",
+        FindingCode::NoSends,
         &|r| some(r, |d| d.sends() == Sends::Unknown),
         "no send times are kept{where}: nothing is shown over time, and waves do not show",
         "a later version of the client may keep them",
     );
     lacking(
-        "no_failures",
+        FindingCode::NoFailures,
         &|r| r.failed.is_none(),
         "the number of failed requests is not kept{where}: the error rate is not known and shown as 0",
         detailed,
     );
     lacking(
-        "no_date",
+        FindingCode::NoDate,
         &|r| r.written_at.is_none(),
         "no date is kept{where}: the time is that of the import",
         "none is needed to compare",
     );
     lacking(
-        "drain",
+        FindingCode::Drain,
         &|r| matches!(r.load, Load::RequestRate(_)),
         "QPS at an offered rate divides by the run with its drain{where}: it reads below the rate though nothing need be saturated",
         "`inferometer run --request-rate …` measures inside a window",
@@ -109,36 +107,36 @@ pub(super) fn of_run(results: &[&ToolResult]) -> Vec<Finding> {
 /// What is true of one result.
 pub(super) fn of_result(id: &str, result: &ToolResult) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut find = |code: &str, severity, text: String| {
+    let mut find = |code: FindingCode, severity, text: String| {
         findings.push(Finding::new(code, severity, text).at(id));
     };
     if let Some(failed) = result.failed.filter(|failed| *failed > 0) {
         let text = format!("{failed} of {} requests failed", result.attempted());
-        find("failures", Severity::Warning, text);
+        find(FindingCode::Failures, Severity::Warning, text);
     }
     match result.offered {
         Offered::AsSaid => {}
         Offered::AtOnce => {
             let text =
                 "no rate and no limit of concurrency was set: all requests were sent at once";
-            find("at_once", Severity::Warning, text.to_owned());
+            find(FindingCode::AtOnce, Severity::Warning, text.to_owned());
         }
         Offered::Ramp => {
             let text = "the rate rose while it was measured: the load is its last, the figures are of all of it";
-            find("ramp_up", Severity::Warning, text.to_owned());
+            find(FindingCode::RampUp, Severity::Warning, text.to_owned());
         }
     }
     let told = result.details.as_ref().filter(|d| d.errors.is_some()).map(Details::completed);
     if let Some(told) = told.filter(|told| *told != result.completed) {
         let text =
             format!("the file counts {} completed requests, its details {told}", result.completed);
-        find("counts_differ", Severity::Warning, text);
+        find(FindingCode::CountsDiffer, Severity::Warning, text);
     }
     for text in check::contradictions(result) {
-        find("contradiction", Severity::Warning, text);
+        find(FindingCode::Contradiction, Severity::Warning, text);
     }
     for note in &result.notes {
-        find(note.code, note.severity, note.text.clone());
+        find(note.code.clone(), note.severity, note.text.clone());
     }
     findings
 }

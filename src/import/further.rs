@@ -4,10 +4,9 @@
 //! run keeps. What the files do tell must not speak against it: another model, or a result that is there
 //! already.
 
-use super::findings::NO_STARTS;
 use super::imported::Imported;
 use crate::error::{Error, Result};
-use crate::record::{Finding, Severity, StoredRound, StoredRun};
+use crate::record::{Finding, FindingCode, Severity, StoredRound, StoredRun};
 
 /// Makes the run one more start of the configuration that `before` measured; with nothing before it, its
 /// first.
@@ -21,9 +20,9 @@ pub fn as_further_start(imported: &mut Imported, name: &str, before: &[StoredRun
     }
     let run = &mut imported.run;
     run.settings.insert("start".to_owned(), "its own, as told by `import --append`".to_owned());
-    run.findings.retain(|finding| finding.code != NO_STARTS);
+    run.findings.retain(|finding| finding.code != FindingCode::NoStarts);
     run.findings.push(Finding::new(
-        "start_told",
+        FindingCode::StartTold,
         Severity::Note,
         "the files do not say when the server was restarted: that each `import --append` is a start of its own is the user's word",
     ));
@@ -31,7 +30,7 @@ pub fn as_further_start(imported: &mut Imported, name: &str, before: &[StoredRun
     let differing: Vec<String> = differing.collect();
     if !differing.is_empty() {
         let text = format!("not the same at every start of `{name}`: {}", differing.join(", "));
-        run.findings.push(Finding::new("mixed_metadata", Severity::Warning, text));
+        run.findings.push(Finding::new(FindingCode::MixedMetadata, Severity::Warning, text));
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    /// From the lengths of the completed requests, or from the totals where only those are kept.
+    /// As asked for; else from the lengths of the completed requests, or from the totals where only those are kept.
     pub(super) fn of(result: &ToolResult) -> Self {
         let details = result.details.as_ref();
         let completed = |lens: Option<&Vec<u32>>| -> Option<Vec<f64>> {
@@ -32,8 +32,14 @@ impl Lengths {
         let input = completed(details.and_then(|d| d.input_lens.as_ref()));
         let output = completed(details.and_then(|d| d.output_lens.as_ref()));
         Self {
-            input: length(input.or_else(|| mean(result.input_tokens))),
-            output: length(output.or_else(|| mean(result.output_tokens))),
+            input: result
+                .asked
+                .input
+                .map_or_else(|| length(input.or_else(|| mean(result.input_tokens))), Length::Fixed),
+            output: result.asked.output.map_or_else(
+                || length(output.or_else(|| mean(result.output_tokens))),
+                Length::Fixed,
+            ),
         }
     }
 

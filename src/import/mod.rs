@@ -8,18 +8,22 @@
 //! A load point's id is made of what the file measured, `import/512x128/c64`, not of the file's
 //! name: so the same load of several configurations meets, whatever their files are called.
 
+mod aiperf;
 mod check;
 mod details;
 mod error_text;
 mod fields;
 mod findings;
 mod further;
+mod guidellm;
 mod imported;
+mod inference_perf;
 mod json;
 mod lengths;
+mod llm_d;
 mod reader;
 mod result;
-mod run;
+pub mod run;
 mod serving;
 mod sglang;
 mod source;
@@ -27,7 +31,7 @@ mod vllm;
 
 pub use further::as_further_start;
 pub use imported::{Imported, ImportedRound, Order, Sends};
-pub use run::GROUP;
+
 pub use source::MOST_FILES;
 
 use crate::error::{Error, Result};

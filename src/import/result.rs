@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::details::Details;
-use crate::record::Severity;
+use crate::record::{FindingCode, Severity};
 use crate::scenario::Load;
 
 /// A benchmark client whose files are read.
@@ -50,6 +50,8 @@ pub(super) struct ToolResult {
     pub(super) failed: Option<u64>,
     pub(super) input_tokens: Option<u64>,
     pub(super) output_tokens: Option<u64>,
+    /// Lengths that all requests were asked to have, tokens; `None` if the file does not say.
+    pub(super) asked: Asked,
     pub(super) load: Load,
     pub(super) offered: Offered,
     /// Figures of the whole round by our names; latencies in ms. See `StoredRound::reported`.
@@ -59,10 +61,17 @@ pub(super) struct ToolResult {
     pub(super) notes: Vec<Note>,
 }
 
+/// Fixed lengths that were asked for, tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) input: Option<u32>,
+    pub(super) output: Option<u32>,
+}
+
 /// Something about one result that a reader of its figures should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
-    pub(super) code: &'static str,
+    pub(super) code: FindingCode,
     pub(super) severity: Severity,
     pub(super) text: String,
 }

@@ -13,7 +13,7 @@ use super::source::PassedOver;
 use crate::error::{Error, Result};
 use crate::plan::{Design, Phase, Side};
 use crate::record::stored::{Health, RoundStatus, RunStatus, SCHEMA, StoredPoint, StoredSide};
-use crate::record::{Finding, Severity, StoredRound, StoredRun, StoredStart};
+use crate::record::{Finding, FindingCode, Severity, StoredRound, StoredRun, StoredStart};
 use crate::rng::Seed;
 use crate::scenario::content_hash::fnv1a_128;
 use crate::scenario::{LoadPoint, PromptSpec};
@@ -122,7 +122,7 @@ fn blank(order: &Order<'_>, placed: &[Placed]) -> StoredRun {
     metadata.extend(order.metadata.clone());
     for name in mixed.iter().filter(|name| !order.metadata.contains_key(*name)) {
         let text = format!("the files differ in `{name}`: it is left out of the run's facts");
-        findings.push(Finding::new("mixed_metadata", Severity::Note, text));
+        findings.push(Finding::new(FindingCode::MixedMetadata, Severity::Note, text));
     }
     StoredRun {
         schema: SCHEMA,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::details::Details;
 use super::fields::Fields;
 use super::json::INFINITY;
-use super::result::{Offered, Tool, ToolResult};
+use super::result::{Asked, Offered, Tool, ToolResult};
 use crate::error::Result;
 use crate::scenario::Load;
 
@@ -64,6 +64,7 @@ pub(super) fn read(tool: &'static Tool, mut fields: Fields) -> Result<(ToolResul
         failed,
         input_tokens: first_count(&fields, &["total_input_tokens", "total_input"])?,
         output_tokens: first_count(&fields, &["total_output_tokens", "total_output"])?,
+        asked: Asked::default(),
         load,
         offered,
         reported: BTreeMap::new(),

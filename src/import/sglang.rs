@@ -6,7 +6,7 @@ use super::fields::Fields;
 use super::result::{Note, Tool, ToolResult};
 use super::serving;
 use crate::error::Result;
-use crate::record::Severity;
+use crate::record::{FindingCode, Severity};
 
 /// TTFT and TPOT as in vLLM's client; ITL divides the gap between two chunks by the tokens of the
 /// later one where the backend tells them.
@@ -68,7 +68,7 @@ pub(super) fn read(source: String, object: Map<String, Value>) -> Result<ToolRes
     }
     if let Some(tokens) = fields.number("accept_length")? {
         result.notes.push(Note {
-            code: "speculative",
+            code: FindingCode::Speculative,
             severity: Severity::Note,
             text: format!("the server decoded speculatively: {tokens:.2} tokens accepted per step"),
         });

@@ -1,16 +1,16 @@
 //! The plan: every start, round and request before a byte is sent. Pure.
 
 mod budget;
-mod build;
-mod describe;
-mod estimate;
+pub mod build;
+pub mod describe;
+pub mod estimate;
 mod list;
 pub mod phase;
 pub mod schedule;
 
-pub use build::{build, build_points};
-pub use describe::{ListFormat, describe_round, list};
-pub use estimate::{Estimate, Expectation};
+pub use build::build_points;
+pub use describe::{ListFormat, list};
+pub use estimate::Expectation;
 pub use list::{Matching, select};
 pub use phase::{Phase, RoundPlan, Side, StartPlan, StopRule};
 pub use schedule::{PlannedRequest, Schedule};

@@ -1,7 +1,7 @@
 //! Whether the longest planned request fits the server's context.
 
 use super::Examination;
-use crate::record::Severity;
+use crate::record::{FindingCode, Severity};
 use crate::scenario::Prompt;
 use crate::transport::FailureKind;
 
@@ -28,7 +28,7 @@ impl Examination<'_> {
         let needed = u64::from(input) + u64::from(output) + u64::from(marks);
         if needed > u64::from(limit) {
             self.report.find(
-                "too_long",
+                FindingCode::TooLong,
                 Severity::Fatal,
                 format!(
                     "the longest request needs {needed} tokens ({input} in, {output} out) and the \
@@ -60,7 +60,7 @@ impl Examination<'_> {
         match failure.kind {
             FailureKind::BadRequest | FailureKind::ErrorInStream | FailureKind::Empty => {
                 self.report.find(
-                    "too_long",
+                    FindingCode::TooLong,
                     Severity::Fatal,
                     format!("{what} is refused: {}", failure.message),
                     "shorten the lengths, or raise the server's context",

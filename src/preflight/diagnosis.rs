@@ -1,7 +1,7 @@
 //! What a failure means to a user: the cause in words, and the mend.
 
 use super::Examination;
-use crate::record::{Finding, Severity};
+use crate::record::{Finding, FindingCode, Severity};
 use crate::transport::{Failure, FailureKind};
 use crate::units;
 
@@ -19,17 +19,17 @@ impl Examination<'_> {
     fn unreachable(&self, what: &str, failure: &Failure) -> Finding {
         let url = self.client.base_url().root();
         let said = &failure.message;
-        let fatal = |code: &str, text: String, mend: &str| {
+        let fatal = |code: FindingCode, text: String, mend: &str| {
             Finding::new(code, Severity::Fatal, text).with_mend(mend)
         };
         match failure.kind {
             FailureKind::Dns => fatal(
-                "dns",
+                FindingCode::Dns,
                 format!("the host of `{url}` has no address ({said})"),
                 "check its spelling, and that this machine can resolve it",
             ),
             FailureKind::ConnectRefused => fatal(
-                "refused",
+                FindingCode::Refused,
                 format!("nobody listens at `{url}` (connection refused)"),
                 "is the server running, and is this its port? to have it launched, give \
                  `--server-cmd`",
@@ -37,36 +37,38 @@ impl Examination<'_> {
             FailureKind::ConnectTimeout => {
                 let limit = units::duration(self.settings.timeouts.connect.as_secs_f64());
                 fatal(
-                    "connect_timeout",
+                    FindingCode::ConnectTimeout,
                     format!("no connection to `{url}` within {limit}"),
                     "a firewall, or a wrong host? else give it longer with `--connect-timeout`",
                 )
             }
             FailureKind::Tls => fatal(
-                "tls",
+                FindingCode::Tls,
                 format!("no secure connection to `{url}` ({said})"),
                 "trust its authority with `--ca-cert FILE`, or any with `--insecure`",
             ),
-            FailureKind::BadRequest if wants_tls(url, said) => {
-                fatal("tls_wanted", format!("`{url}` speaks only TLS ({said})"), "use `https://`")
-            }
+            FailureKind::BadRequest if wants_tls(url, said) => fatal(
+                FindingCode::TlsWanted,
+                format!("`{url}` speaks only TLS ({said})"),
+                "use `https://`",
+            ),
             FailureKind::FirstByteTimeout | FailureKind::TotalTimeout => fatal(
-                "no_answer",
+                FindingCode::NoAnswer,
                 format!("{what}: `{url}` took the request and did not answer ({said})"),
                 "is the server still loading, or hung? look at its log",
             ),
             FailureKind::ClientDescriptors => fatal(
-                "client_descriptors",
+                FindingCode::ClientDescriptors,
                 format!("this client has no descriptor left to reach `{url}` ({said})"),
                 "raise the limit: `ulimit -n`, `LimitNOFILE=`",
             ),
             FailureKind::ClientPorts => fatal(
-                "client_ports",
+                FindingCode::ClientPorts,
                 format!("this machine has no address or port left to reach `{url}` ({said})"),
                 "widen `net.ipv4.ip_local_port_range`, or wait until old connections are forgotten; to an \
                  IPv6 address: is IPv6 on?",
             ),
-            kind => fatal("probe_failed", format!("{what} failed: {said}"), mend(kind)),
+            kind => fatal(FindingCode::ProbeFailed, format!("{what} failed: {said}"), mend(kind)),
         }
     }
 
@@ -91,7 +93,7 @@ impl Examination<'_> {
             ),
         };
         let text = format!("the server refused the key ({}): it was sent {sent}", failure.message);
-        Finding::new("key_refused", Severity::Fatal, text).with_mend(mend)
+        Finding::new(FindingCode::KeyRefused, Severity::Fatal, text).with_mend(mend)
     }
 
     /// Says that a key has white space around it, where the server takes it all the same.
@@ -99,7 +101,7 @@ impl Examination<'_> {
         let stray = |key: &crate::settings::ApiKey| key.expose().trim() != key.expose();
         if self.settings.api_key.as_ref().is_some_and(stray) {
             self.report.find(
-                "key_spaces",
+                FindingCode::KeySpaces,
                 Severity::Warning,
                 "the key has white space around it",
                 "take the spaces or the line end off the key",
@@ -122,7 +124,7 @@ fn quota(failure: &Failure) -> Finding {
         "the server limits requests ({}{wait}): that is a policy, not its speed",
         failure.message
     );
-    Finding::new("quota", Severity::Fatal, text)
+    Finding::new(FindingCode::Quota, Severity::Fatal, text)
         .with_mend("raise the quota of this key, or measure the server behind the gateway")
 }
 

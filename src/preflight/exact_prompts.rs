@@ -6,7 +6,7 @@ use super::Examination;
 use super::probe::PROBE_TOKENS;
 use crate::api::Offers;
 use crate::api::tokenize::{Tokenized, parse_tokenized, tokenize_body};
-use crate::record::Severity;
+use crate::record::{FindingCode, Severity};
 use crate::scenario::Prompt;
 use crate::scenario::prompt::{CountedProbe, TextCalibration, WORDS};
 use crate::settings::ApiChoice;
@@ -36,7 +36,7 @@ impl Examination<'_> {
     async fn learn_token_ids(&mut self) -> bool {
         let Some(ids) = self.word_ids().await else {
             self.report.find(
-                "no_tokenize",
+                FindingCode::NoTokenize,
                 Severity::Note,
                 "the server offers no `/tokenize`: prompts are text, their lengths approximate",
                 "",
@@ -54,7 +54,7 @@ impl Examination<'_> {
                      approximate",
                     failure.message
                 );
-                self.report.find("token_prompts", Severity::Note, text, "");
+                self.report.find(FindingCode::TokenPrompts, Severity::Note, text, "");
                 return false;
             }
         };
@@ -69,7 +69,7 @@ impl Examination<'_> {
             Some(_) => {
                 let counted = exchange.input_tokens.unwrap_or_default();
                 self.report.find(
-                    "token_prompts",
+                    FindingCode::TokenPrompts,
                     Severity::Warning,
                     format!(
                         "a prompt of {sent} token ids is counted as {counted}: ids are not used"
@@ -112,7 +112,7 @@ impl Examination<'_> {
         };
         let Some(line) = line else {
             self.report.find(
-                "prompt_not_counted",
+                FindingCode::PromptNotCounted,
                 Severity::Warning,
                 "the server does not count prompt tokens: one token a word is assumed",
                 "have it report usage; input lengths and token rates are a guess until then",
@@ -125,7 +125,7 @@ impl Examination<'_> {
         self.report.template_tokens = Some(overhead);
         if overhead > 0 && self.report.api == ApiChoice::Chat {
             self.report.find(
-                "template",
+                FindingCode::Template,
                 Severity::Note,
                 format!(
                     "the chat template adds {overhead} tokens to a prompt: they are counted in"
@@ -151,7 +151,7 @@ impl Examination<'_> {
         // A fifth: words differ in tokens, and 80 of them average that out to about a tenth.
         if counted.tokens.abs_diff(asked) * 5 > asked {
             self.report.find(
-                "prompt_count",
+                FindingCode::PromptCount,
                 Severity::Warning,
                 format!("a prompt meant to have {asked} tokens was counted as {}", counted.tokens),
                 "input lengths are approximate; the report shows asked beside counted",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::api::Offers;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind};
-use crate::record::{Finding, Severity};
+use crate::record::{Finding, FindingCode, Severity};
 use crate::scenario::prompt::TextCalibration;
 use crate::scenario::{Load, LoadPoint};
 use crate::settings::{ApiChoice, Settings};
@@ -96,7 +96,7 @@ impl PreflightReport {
         format!("`{model}` on {engine}: {api}, prompts of {prompts}, tokens counted by {counts}")
     }
 
-    fn find(&mut self, code: &str, severity: Severity, text: impl Into<String>, mend: &str) {
+    fn find(&mut self, code: FindingCode, severity: Severity, text: impl Into<String>, mend: &str) {
         let finding = Finding::new(code, severity, text);
         self.findings.push(if mend.is_empty() { finding } else { finding.with_mend(mend) });
     }
@@ -190,7 +190,7 @@ impl Examination<'_> {
     async fn read_metrics(&mut self) {
         let Some(snapshot) = telemetry::snapshot(self.client).await else {
             self.report.find(
-                "no_metrics",
+                FindingCode::NoMetrics,
                 Severity::Note,
                 "the server offers no metrics: its own counters cannot be set beside the client's",
                 "llama-server needs `--metrics`, SGLang `--enable-metrics`",

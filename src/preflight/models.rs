@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Examination;
-use crate::record::Severity;
+use crate::record::{FindingCode, Severity};
 use crate::transport::client::{Client, ClientSettings, Endpoint, Reply};
 use crate::transport::{BaseUrl, FailureKind};
 use crate::transport::{Page, is_page};
@@ -57,7 +57,7 @@ impl Examination<'_> {
         }
         let url = self.client.base_url().api("models");
         self.report.find(
-            "no_models",
+            FindingCode::NoModels,
             Severity::Fatal,
             format!("there is nothing at `{url}`, so the model is not known"),
             "name it with `--model`, or check the base URL and its prefix",
@@ -68,7 +68,7 @@ impl Examination<'_> {
     fn trust(&mut self, why: &str) {
         let model = self.settings.model.clone().unwrap_or_default();
         self.report.find(
-            "no_models",
+            FindingCode::NoModels,
             Severity::Warning,
             format!("{why}: that it serves `{model}` is taken on trust"),
             "check that a wrong name is refused: some servers answer to any",
@@ -85,14 +85,14 @@ impl Examination<'_> {
         let begin: String = self.client.clean(&said).chars().take(80).collect();
         if is_page {
             return self.report.find(
-                "no_models",
+                FindingCode::NoModels,
                 Severity::Fatal,
                 format!("the answer of `{url}` is a web page, no list of models: `{begin}`"),
                 "a gateway or another service answers there: check the base URL, its port and its prefix",
             );
         }
         self.report.find(
-            "no_models",
+            FindingCode::NoModels,
             Severity::Fatal,
             format!("the answer of `{url}` is no list of models: `{begin}`"),
             "is the base URL right, or does a gateway answer in the server's place?",
@@ -116,7 +116,7 @@ impl Examination<'_> {
         let root = self.client.base_url().root().to_owned();
         let plain = root.replacen("https://", "http://", 1);
         self.report.find(
-            "no_tls",
+            FindingCode::NoTls,
             Severity::Fatal,
             format!("`{root}` speaks no TLS: it answers plain HTTP"),
             &format!("use `{plain}`"),
@@ -130,7 +130,7 @@ impl Examination<'_> {
                 return self.trust("the server's list of models is empty");
             }
             return self.report.find(
-                "no_models",
+                FindingCode::NoModels,
                 Severity::Fatal,
                 "the server serves no model",
                 "is it still loading? look at its log; where it loads on demand, name it with `--model`",
@@ -149,11 +149,11 @@ impl Examination<'_> {
                 None => "names are case-sensitive; without `--model` the first one is taken".into(),
             };
             let text = format!("the model `{asked}` is not served; served: {}", list(&names));
-            return self.report.find("model", Severity::Fatal, text, &mend);
+            return self.report.find(FindingCode::Model, Severity::Fatal, text, &mend);
         };
         if asked.is_none() && served.len() > 1 {
             self.report.find(
-                "model_chosen",
+                FindingCode::ModelChosen,
                 Severity::Note,
                 format!("of {} served models the first is measured: `{}`", served.len(), chosen.id),
                 "name another with `--model`",

@@ -5,7 +5,7 @@ use std::path::Path;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::PreflightReport;
-use crate::record::Severity;
+use crate::record::{FindingCode, Severity};
 use crate::store::files;
 
 /// Descriptors that the client needs beside its connections: files, pipes, the runtime, `/metrics`.
@@ -49,7 +49,7 @@ fn check_descriptors(needed: u64, report: &mut PreflightReport) {
         return;
     }
     report.find(
-        "descriptors",
+        FindingCode::Descriptors,
         Severity::Fatal,
         format!("{needed} descriptors are needed and this process may open {}", soft.max(wanted)),
         "raise the limit (`ulimit -n`, `LimitNOFILE=`), or lower the concurrency",
@@ -61,7 +61,7 @@ fn check_ports(concurrency: u32, ports: u32, report: &mut PreflightReport) {
         return;
     }
     report.find(
-        "ports",
+        FindingCode::Ports,
         Severity::Fatal,
         format!(
             "{concurrency} connections to one address are needed and this machine has {ports} ports"

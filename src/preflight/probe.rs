@@ -7,7 +7,7 @@ use crate::api::chat::Chat;
 use crate::api::completions::Completions;
 use crate::api::{Dialect, GenerateRequest, Offers, tokens_asked};
 use crate::error::Error;
-use crate::record::Severity;
+use crate::record::{FindingCode, Severity};
 use crate::rng::Seed;
 use crate::scenario::prompt::{SyntheticText, TextCalibration};
 use crate::scenario::{Prompt, PromptSource};
@@ -160,7 +160,7 @@ impl Examination<'_> {
         let exchange = self.probe(index, Offers::default()).await?;
         self.report.offers = Offers::default();
         self.report.find(
-            "usage_refused",
+            FindingCode::UsageRefused,
             Severity::Note,
             format!("`stream_options.include_usage` is refused: {}", refused.message),
             "",
@@ -176,7 +176,7 @@ impl Examination<'_> {
         if !counted {
             self.report.offers.include_usage = false;
             self.report.find(
-                "no_usage",
+                FindingCode::NoUsage,
                 Severity::Warning,
                 "the server reports no token counts: every event is taken for one token",
                 "token rates are wrong where an event carries several; have it report usage",
@@ -185,7 +185,7 @@ impl Examination<'_> {
         let got = exchange.output_tokens.unwrap_or_default();
         if counted && got > PROBE_TOKENS {
             self.report.find(
-                "length_ignored",
+                FindingCode::LengthIgnored,
                 Severity::Warning,
                 format!("asked for {PROBE_TOKENS} tokens, the server generated {got}"),
                 "it ignores the limit of this API: try `--api completions` or `--api chat`",
@@ -227,7 +227,7 @@ impl Examination<'_> {
                 let counted = exchange.token_source != Some(TokenSource::Events);
                 if counted && got < PROBE_TOKENS {
                     self.report.find(
-                        "ignore_eos_without_effect",
+                        FindingCode::IgnoreEosWithoutEffect,
                         Severity::Warning,
                         format!(
                             "`ignore_eos` is accepted and has no effect: {got} of {PROBE_TOKENS} \
@@ -240,7 +240,7 @@ impl Examination<'_> {
             Err(failure) if self.settings.ignore_eos == TriState::On => {
                 let text = format!("`ignore_eos` is refused: {}", failure.message);
                 self.report.find(
-                    "ignore_eos",
+                    FindingCode::IgnoreEos,
                     Severity::Fatal,
                     text,
                     "leave `--ignore-eos` out: answers then end where the model ends them",
@@ -251,7 +251,7 @@ impl Examination<'_> {
                     "`ignore_eos` is refused ({}): answers end where the model ends them",
                     failure.message
                 );
-                self.report.find("ignore_eos", Severity::Note, text, "");
+                self.report.find(FindingCode::IgnoreEos, Severity::Note, text, "");
             }
         }
     }

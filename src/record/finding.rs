@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::finding_code::FindingCode;
+
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -19,8 +21,8 @@ pub enum Severity {
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// A stable name for machines: `lockstep`, `schedule_lag`.
-    pub code: String,
+    /// Its kind, a stable name for machines: `lockstep`, `schedule_lag`.
+    pub code: FindingCode,
     /// How much it matters.
     pub severity: Severity,
     /// The sentence for people; lower case, no final period.
@@ -33,8 +35,8 @@ pub struct Finding {
 
 impl Finding {
     /// A finding about the whole run.
-    pub fn new(code: &str, severity: Severity, text: impl Into<String>) -> Self {
-        Self { code: code.to_owned(), severity, text: text.into(), mend: None, point: None }
+    pub fn new(code: FindingCode, severity: Severity, text: impl Into<String>) -> Self {
+        Self { code, severity, text: text.into(), mend: None, point: None }
     }
 
     /// Says how to mend it.

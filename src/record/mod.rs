@@ -1,14 +1,17 @@
 //! What happened: requests, rounds and runs, as kept.
 
 pub mod finding;
+pub mod finding_code;
 pub mod gap_histogram;
+pub mod health;
 pub mod itl_by_position;
 pub mod request;
 pub mod stored;
 pub mod window;
 
 pub use finding::{Finding, Severity};
-pub use gap_histogram::{GapHistogram, GapView, record_gaps};
+pub use finding_code::FindingCode;
+pub use gap_histogram::{GapHistogram, record_gaps};
 pub use itl_by_position::PositionGaps;
 pub use request::{Outcome, Part, RequestIdent, RequestRecord};
 pub use stored::{StoredRound, StoredRun, StoredStart};

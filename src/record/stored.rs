@@ -77,6 +77,19 @@ pub enum RunStatus {
     Failed,
 }
 
+impl RunStatus {
+    /// The name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Complete => "complete",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// A server as it was found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StoredSide {
@@ -274,5 +287,18 @@ mod finite {
             let kept = samples.iter().filter(|(_, value)| value.is_finite());
             (name, kept.collect::<Vec<_>>())
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RunStatus::{self, Complete, Failed, Interrupted, Running};
+
+    #[test]
+    fn a_status_has_one_name_in_files_and_on_the_terminal() {
+        let all: [RunStatus; 4] = [Running, Complete, Interrupted, Failed];
+        for status in all {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.name());
+        }
     }
 }

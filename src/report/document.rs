@@ -210,7 +210,7 @@ fn side_document(side: &SideInput) -> SideDocument {
 fn comparison_document(comparison: &Comparison) -> ComparisonDocument {
     let mut counts = BTreeMap::new();
     for cell in &comparison.cells {
-        *counts.entry(super::view::verdict_key(cell.verdict)).or_insert(0) += 1;
+        *counts.entry(cell.verdict.key()).or_insert(0) += 1;
     }
     ComparisonDocument {
         mode: comparison.mode,
@@ -273,15 +273,7 @@ fn figures(side: &PointSide) -> FiguresDocument {
 
 /// Failures by the name of their kind.
 pub(super) fn failures(summary: &Summary) -> BTreeMap<String, u64> {
-    summary.failures.iter().map(|(kind, n)| (failure_key(*kind), *n)).collect()
-}
-
-/// The stored name of a kind of failure: `idle_timeout`.
-pub(super) fn failure_key(kind: crate::transport::FailureKind) -> String {
-    match serde_json::to_value(kind) {
-        Ok(Value::String(name)) => name,
-        _ => format!("{kind:?}"),
-    }
+    summary.failures.iter().map(|(kind, n)| (kind.name().to_owned(), *n)).collect()
 }
 
 /// DESIGN's `metrics`: names with units, null where undefined.

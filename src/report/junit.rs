@@ -2,7 +2,7 @@
 //! that the gate says, so that a case fails where the exit code is not 0.
 
 use super::{Report, view};
-use crate::compare::{Cell, Comparison, SuiteResult, Verdict, gate};
+use crate::compare::{Cell, Comparison, GateCause, GateReason, SuiteResult, Verdict};
 
 /// The class of cases that belong to no group.
 const WHOLE: &str = "all load points";
@@ -17,7 +17,7 @@ pub fn render(report: &Report) -> String {
         suite(&mut text, &name, &cases(comparison));
     }
     if input.comparisons.is_empty() && !input.gate.reasons.is_empty() {
-        let all: Vec<Case> = input.gate.reasons.iter().map(|r| whole_case(r)).collect();
+        let all: Vec<Case> = input.gate.reasons.iter().map(whole_case).collect();
         suite(&mut text, "measured", &all);
     }
     text.push_str("</testsuites>\n");
@@ -46,19 +46,19 @@ fn cases(comparison: &Comparison) -> Vec<Case> {
     let reasons = &comparison.gate.reasons;
     let gated: Vec<&Cell> = comparison.cells.iter().filter(|c| c.gated).collect();
     let beyond = reasons.iter().filter(|reason| {
-        !gated.iter().any(|cell| gate::is_of_cell(reason, cell))
-            && !comparison.suite.iter().any(|suite| gate::is_of_suite(reason, suite))
+        !gated.iter().any(|cell| reason.cause.is_of_cell(&cell.point, cell.measure))
+            && !matches!(reason.cause, GateCause::Suite(_))
     });
     let cells = gated.iter().map(|cell| cell_case(cell, reasons));
     let suites = comparison.suite.iter().map(|suite| suite_case(suite, reasons));
-    cells.chain(suites).chain(beyond.map(|reason| whole_case(reason))).collect()
+    cells.chain(suites).chain(beyond.map(whole_case)).collect()
 }
 
 /// A cell fails where the gate names it: `--no-fail` and advice fail nothing.
-fn cell_case(cell: &Cell, reasons: &[String]) -> Case {
+fn cell_case(cell: &Cell, reasons: &[GateReason]) -> Case {
     let (group, rest) = cell.point.split_once('/').unwrap_or(("", &cell.point));
-    let reason = reasons.iter().find(|reason| gate::is_of_cell(reason, cell));
-    let gain = reason.is_some_and(|reason| gate::is_of_a_gain(reason));
+    let reason = reasons.iter().find(|r| r.cause.is_of_cell(&cell.point, cell.measure));
+    let gain = reason.is_some_and(|reason| reason.cause.is_gain());
     let outcome = match (reason, cell.verdict) {
         (Some(_), Verdict::Invalid | Verdict::Incomparable) => Outcome::Error,
         (Some(_), _) if gain => Outcome::Error,
@@ -70,16 +70,17 @@ fn cell_case(cell: &Cell, reasons: &[String]) -> Case {
         class: group.to_owned(),
         name: format!("{rest} {}", cell.measure.name()),
         outcome,
-        kind: if gain { "implausible".into() } else { view::verdict_key(cell.verdict).into() },
+        kind: if gain { "implausible".into() } else { cell.verdict.key().into() },
         message: match reason {
-            Some(reason) if gain => reason.clone(),
+            Some(reason) if gain => reason.text.clone(),
             _ => view::cell_sentence(cell),
         },
     }
 }
 
-fn suite_case(suite: &SuiteResult, reasons: &[String]) -> Case {
-    let reason = reasons.iter().find(|reason| gate::is_of_suite(reason, suite));
+fn suite_case(suite: &SuiteResult, reasons: &[GateReason]) -> Case {
+    let of_suite = GateCause::Suite(suite.measure);
+    let reason = reasons.iter().find(|reason| reason.cause == of_suite);
     let outcome = match (reason, suite.verdict) {
         (Some(_), _) => Outcome::Failure,
         (None, Verdict::Regressed) => Outcome::Skipped,
@@ -91,24 +92,25 @@ fn suite_case(suite: &SuiteResult, reasons: &[String]) -> Case {
         class: WHOLE.to_owned(),
         name: suite.measure.name(),
         outcome,
-        kind: view::verdict_key(suite.verdict).into(),
+        kind: suite.verdict.key().into(),
         message: format!("{} over all load points: {change} {interval}", suite.measure.label()),
     }
 }
 
 /// What the gate says beyond cells: a missed limit, nothing measured, a run that ended early.
-fn whole_case(reason: &str) -> Case {
-    let limit = gate::is_of_a_limit(reason);
-    let name = match (limit, reason.rsplit_once(": ")) {
-        (true, Some((limit, _))) => limit.replace('`', ""),
-        _ => reason.to_owned(),
+fn whole_case(reason: &GateReason) -> Case {
+    let (name, outcome, kind) = match &reason.cause {
+        GateCause::Limit { limit, point } => {
+            (format!("{limit} at {point}"), Outcome::Failure, "limit")
+        }
+        _ => (reason.text.clone(), Outcome::Error, "gate"),
     };
     Case {
         class: WHOLE.to_owned(),
         name,
-        outcome: if limit { Outcome::Failure } else { Outcome::Error },
-        kind: if limit { "limit".into() } else { "gate".into() },
-        message: reason.to_owned(),
+        outcome,
+        kind: kind.to_owned(),
+        message: reason.text.clone(),
     }
 }
 

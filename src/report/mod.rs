@@ -6,6 +6,7 @@ pub mod document;
 pub mod html;
 pub mod json;
 pub mod junit;
+pub mod lossy;
 pub mod markdown;
 pub mod progress;
 pub mod terminal;

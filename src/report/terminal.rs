@@ -299,7 +299,7 @@ fn cell_line(text: &mut String, cell: &Cell, color: Color) {
         _ => Tone::Dim,
     };
     let mark = color.paint(tone, view::verdict_mark(cell.verdict));
-    let verdict = color.paint(tone, view::verdict_label(cell.verdict));
+    let verdict = color.paint(tone, cell.verdict.label());
     let (base, new) =
         (view::value(cell.measure, cell.base), view::value_unit(cell.measure, cell.new));
     let change = format!(

@@ -14,7 +14,6 @@ mod table;
 mod value;
 pub mod wordlist;
 
-pub use file::ScenarioFile;
 pub use group::{LoadPoint, REFERENCE_GROUP, Scenario, ScenarioGroup, points};
 pub use length::Length;
 pub use load::{Load, RequestRate};

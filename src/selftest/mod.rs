@@ -3,10 +3,10 @@
 //! It takes the real path: [`drive::run_round`] over a [`Client`] on the caller's runtime. Client and
 //! server share this machine, so what it proves is a lower bound for a server elsewhere.
 
-mod fidelity;
+pub mod fidelity;
 mod report;
 
-pub use fidelity::{Deviation, Fidelity, Figures, figures};
+pub use fidelity::Fidelity;
 pub use report::{IdleFloor, Level, SCHEMA, SelftestReport, Trust};
 
 use std::sync::Arc;

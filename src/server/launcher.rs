@@ -16,7 +16,7 @@ use super::running::{Running, gpu_memory_mib};
 use super::secrets::Secrets;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::record::{Finding, Severity};
+use crate::record::{Finding, FindingCode, Severity};
 use crate::settings::{ApiKey, Launch, Target};
 use crate::store::files;
 use crate::telemetry::{self, Snapshot};
@@ -191,7 +191,7 @@ impl Launcher {
         if running.identity.is_none() {
             running.findings.push(
                 Finding::new(
-                    "restart_unproven",
+                    FindingCode::RestartUnproven,
                     Severity::Warning,
                     "the server does not tell when its process began: that the restart hook \
                      restarted it is taken on trust",

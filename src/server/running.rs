@@ -10,7 +10,7 @@ use super::port::Address;
 use super::process_group::ProcessGroup;
 use super::secrets::Secrets;
 use crate::error::{Error, Result};
-use crate::record::{Finding, Severity};
+use crate::record::{Finding, FindingCode, Severity};
 use crate::store::files;
 use crate::telemetry::{Snapshot, nvidia};
 use crate::units;
@@ -153,7 +153,7 @@ impl Running {
         let limit = units::duration(self.limits.gpu_idle.as_secs_f64());
         waited.err().map(|_| {
             Finding::new(
-                "gpu_memory_held",
+                FindingCode::GpuMemoryHeld,
                 Severity::Warning,
                 format!("the GPU's memory had not come back {limit} after the server's end"),
             )

@@ -1,6 +1,6 @@
 //! The embedded server: a continuous-batching scheduler with known truth.
 //!
-//! [`Engine`] is a pure state machine in virtual time; [`virtual_run`] plays loads against it without waiting,
+//! [`Engine`] is a pure state machine in virtual time; a virtual run plays loads against it without waiting,
 //! [`SimServer`] plays it in real time over HTTP, [`ReferenceServer`] only beats. It shares no reading of the protocol with the client's side.
 
 pub mod config;
@@ -19,17 +19,15 @@ mod routes;
 pub mod scheduler;
 mod stream;
 mod stream_script;
-mod truth;
-pub mod virtual_run;
+pub mod truth;
 mod vocabulary;
 mod wire;
 
-pub use config::{Offer, SimConfig};
-pub use fault::{FaultKind, FaultSpec};
+pub use config::SimConfig;
+
 pub use http::SimServer;
 pub use metronome::{MetronomeConfig, ReferenceServer, RequestTruth};
-pub use noise::{Noise, start_seed};
+pub use noise::start_seed;
 pub use preset::Preset;
-pub use profile::{Costs, FrontEnd, Limits, Prefill, Profile};
-pub use scheduler::{Engine, EngineEvent, EventKind, Gauges, RequestId, RequestSpec};
-pub use truth::TruthRecord;
+pub use profile::{FrontEnd, Profile};
+pub use scheduler::{Engine, RequestSpec};

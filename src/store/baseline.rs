@@ -47,6 +47,20 @@ pub enum Action {
     Imported,
 }
 
+impl Action {
+    /// The name in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Saved => "saved",
+            Self::Appended => "appended",
+            Self::Accepted => "accepted",
+            Self::Copied => "copied",
+            Self::Imported => "imported",
+        }
+    }
+}
+
 impl Baseline {
     pub(super) fn empty(name: &str) -> Self {
         Self { schema: SCHEMA, name: name.to_owned(), runs: Vec::new(), history: Vec::new() }

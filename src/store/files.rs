@@ -98,17 +98,41 @@ pub fn make_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| failed("make the folder", path, error))
 }
 
-/// Empties a folder that holds only what can be made again; makes it where there is none.
+/// Replaces a folder that holds only what can be made again. `fill` writes the new one beside it; only
+/// once that is whole does it take the old one's place.
 ///
 /// # Errors
-/// Where it cannot be emptied or made.
-pub fn clear_folder(path: &Path) -> Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(failed("empty the folder", path, error))
+/// Those of `fill`, or where a folder cannot be made or moved; the old one is then untouched.
+pub fn replace_folder(path: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let above = parent(path);
+    let fresh = above.join(unique_name(path));
+    let swapped = make_folder(&fresh).and_then(|()| fill(&fresh)).and_then(|()| {
+        let old = above.join(unique_name(path));
+        let had_old = exists(path);
+        if had_old {
+            fs::rename(path, &old).map_err(|error| failed("move away", path, error))?;
         }
-        _ => make_folder(path),
+        if let Err(error) = fs::rename(&fresh, path) {
+            if had_old {
+                // What failed is reported; if this fails too, the old one lies beside under its hidden name.
+                let _ = fs::rename(&old, path);
+            }
+            return Err(failed("put in place", path, error));
+        }
+        if had_old { remove_all(&old) } else { Ok(()) }
+    });
+    if swapped.is_err() {
+        // What failed is reported; a leftover that cannot be removed changes nothing about it.
+        let _ = fs::remove_dir_all(&fresh);
     }
+    swapped
+}
+
+/// Removes a folder with all in it, or whatever else has that name.
+fn remove_all(path: &Path) -> Result<()> {
+    let is_folder = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    let removed = if is_folder { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    removed.map_err(|error| failed("remove", path, error))
 }
 
 /// Makes a folder that must be new; whether it was.
@@ -393,6 +417,27 @@ pub(super) fn lock(path: &Path) -> Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_is_replaced_only_by_a_whole_one() {
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("report");
+        let page = |name: &str| {
+            let name = name.to_owned();
+            move |folder: &Path| write_plain(&folder.join(&name), &name)
+        };
+        replace_folder(&folder, page("first.html")).unwrap();
+        replace_folder(&folder, page("second.html")).unwrap();
+        assert!(!exists(&folder.join("first.html")) && exists(&folder.join("second.html")));
+        let half = |folder: &Path| {
+            page("third.html")(folder)?;
+            Err(Error::store("the disk is full"))
+        };
+        assert!(replace_folder(&folder, half).is_err());
+        assert_eq!(read_text(&folder.join("second.html")).unwrap(), "second.html");
+        let left: Vec<_> = fs::read_dir(above.path()).unwrap().collect();
+        assert_eq!(left.len(), 1, "nothing is left beside it: {left:?}");
+    }
 
     #[test]
     fn a_failed_write_leaves_the_old_file_and_no_temporary() {

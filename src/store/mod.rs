@@ -13,9 +13,9 @@ use std::path::PathBuf;
 
 pub use baseline::Baseline;
 pub use baselines::Baselines;
-pub use layout::{Layout, run_id, safe_name};
+pub use layout::{Layout, run_id};
 pub use rounds::RoundData;
-pub use runs::{RunList, RunWriter};
+pub use runs::RunWriter;
 
 use crate::error::Result;
 

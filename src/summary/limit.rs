@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::health::median;
-use crate::record::{Finding, Severity};
+use crate::record::{Finding, FindingCode, Severity};
 
 /// Requests waiting on average above which there is a queue.
 const QUEUE_LEAST: f64 = 0.5;
@@ -63,7 +63,7 @@ pub fn sentence(at: &Circumstances) -> Finding {
         .or_else(|| route(at))
         .or_else(|| compute(at))
         .unwrap_or_else(|| none(at));
-    Finding::new("limit", Severity::Note, text)
+    Finding::new(FindingCode::Limit, Severity::Note, text)
 }
 
 fn client(at: &Circumstances) -> Option<String> {

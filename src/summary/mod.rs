@@ -26,7 +26,7 @@ use crate::transport::{FailureKind, TokenSource};
 use crate::units::ns_to_s;
 
 pub use distribution::Distribution;
-pub use multiple::Multiples;
+
 pub use series::Series;
 
 /// One round with what it measured.

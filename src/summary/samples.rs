@@ -2,7 +2,7 @@
 
 use super::Summary;
 use crate::metric::{Metric, Statistic};
-use crate::record::{Finding, Severity};
+use crate::record::{Finding, FindingCode, Severity};
 
 /// The fewest samples of a statistic.
 ///
@@ -44,5 +44,5 @@ pub fn of_count(count: u64) -> Option<Finding> {
     by_need.sort_by_key(|statistic| needed(*statistic));
     let text = by_need.into_iter().find_map(|s| too_few(Metric::Ttft, s, count))?;
     let mend = format!("measure more: `--num-prompts {}`", needed(Statistic::P99));
-    Some(Finding::new("too_few_samples", Severity::Note, text).with_mend(mend))
+    Some(Finding::new(FindingCode::TooFewSamples, Severity::Note, text).with_mend(mend))
 }

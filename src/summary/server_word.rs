@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Finding, RequestRecord, Severity};
+use crate::record::{Finding, FindingCode, RequestRecord, Severity};
 
 /// A server whose count of generated tokens exceeds the client's by more than this has others to
 /// serve: cancelled and failed requests stay below it in a round that ended well.
@@ -123,7 +123,7 @@ fn beside(told: &BTreeMap<String, f64>) -> Option<Finding> {
         "by the server's clock + outside it (gateway, network, client) = by ours, mean ms: {}{queue}",
         parts.join(", ")
     );
-    Some(Finding::new("server_word", Severity::Note, text))
+    Some(Finding::new(FindingCode::ServerWord, Severity::Note, text))
 }
 
 fn preempted(told: &BTreeMap<String, f64>) -> Option<Finding> {
@@ -133,7 +133,7 @@ fn preempted(told: &BTreeMap<String, f64>) -> Option<Finding> {
          was done twice"
     );
     let mend = "lower the load or the lengths, or give the KV cache more memory";
-    Some(Finding::new("preemptions", Severity::Warning, text).with_mend(mend))
+    Some(Finding::new(FindingCode::Preemptions, Severity::Warning, text).with_mend(mend))
 }
 
 fn cached(told: &BTreeMap<String, f64>) -> Option<Finding> {
@@ -148,7 +148,7 @@ fn cached(told: &BTreeMap<String, f64>) -> Option<Finding> {
         rate * 100.0
     );
     let mend = "prompts share their beginnings, or were sent before (`--replay-prompts`)";
-    Some(Finding::new("prefix_cache", Severity::Note, text).with_mend(mend))
+    Some(Finding::new(FindingCode::PrefixCache, Severity::Note, text).with_mend(mend))
 }
 
 fn others(told: &BTreeMap<String, f64>) -> Option<Finding> {
@@ -158,7 +158,7 @@ fn others(told: &BTreeMap<String, f64>) -> Option<Finding> {
             "the server generated {server:.0} tokens while the client received {client:.0}: others use it \
              too, or answers were cut"
         );
-        Finding::new("other_traffic", Severity::Warning, text)
+        Finding::new(FindingCode::OtherTraffic, Severity::Warning, text)
             .with_mend("measure a server that serves nobody else")
     })
 }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     fn codes(values: &[(&str, f64)]) -> Vec<String> {
-        findings(&told(values)).into_iter().map(|finding| finding.code).collect()
+        findings(&told(values)).into_iter().map(|finding| finding.code.into()).collect()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Steadiness: whether a round's latencies drifted while it was measured.
 
 use super::health::median;
-use crate::record::{Finding, RequestRecord, Severity};
+use crate::record::{Finding, FindingCode, RequestRecord, Severity};
 use crate::stats::moments::mean;
 use crate::stats::mser::{SearchEnd, mser5};
 
@@ -97,7 +97,7 @@ pub fn unsettled_finding(ratio: f64) -> Finding {
         "the first part of the window is not like the rest (MSER-5: its mean is {ratio:.2} × theirs): it \
          was still settling"
     );
-    Finding::new("not_settled", Severity::Warning, text)
+    Finding::new(FindingCode::NotSettled, Severity::Warning, text)
         .with_mend("warm up longer: `--warm-up-time`")
 }
 
@@ -119,7 +119,7 @@ pub fn drift_finding(ratio: f64) -> Finding {
     let text = format!(
         "not steady: TTFT {direction} while measured (last third / first third = {ratio:.2})"
     );
-    Finding::new("not_steady", Severity::Warning, text).with_mend(mend)
+    Finding::new(FindingCode::NotSteady, Severity::Warning, text).with_mend(mend)
 }
 
 #[cfg(test)]

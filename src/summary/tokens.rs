@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Finding, RequestRecord, Severity};
+use crate::record::{Finding, FindingCode, RequestRecord, Severity};
 use crate::transport::TokenSource;
 
 /// Above this share of coalesced events ITL percentiles are fiction: each such event makes one gap
@@ -153,7 +153,7 @@ impl TokenAccount {
             self.completed
         );
         Some(
-            Finding::new("tokens_by_events", Severity::Warning, text)
+            Finding::new(FindingCode::TokensByEvents, Severity::Warning, text)
                 .with_mend("token rates, TPOT and ITL are per event: have the server report usage"),
         )
     }
@@ -165,7 +165,7 @@ impl TokenAccount {
         let parts: Vec<String> =
             self.sources.iter().map(|(source, n)| format!("{} {n}", source.words())).collect();
         let text = format!("tokens were counted in several ways: {}", parts.join(", "));
-        let finding = Finding::new("token_sources", Severity::Warning, text);
+        let finding = Finding::new(FindingCode::TokenSources, Severity::Warning, text);
         Some(finding.with_mend("does a gateway spread requests over servers that differ?"))
     }
 
@@ -177,7 +177,7 @@ impl TokenAccount {
             );
             let mend = "the server ignores the limit or counts wrongly: do not compare token rates \
                         with those of another server";
-            Finding::new("output_over_cap", Severity::Warning, text).with_mend(mend)
+            Finding::new(FindingCode::OutputOverCap, Severity::Warning, text).with_mend(mend)
         })
     }
 
@@ -192,7 +192,7 @@ impl TokenAccount {
             );
             let mend = "the server counts wrongly, or a proxy cuts tokens into pieces: token rates, TPOT and \
                         ITL are by its count; measure without the proxy, or compare ICL";
-            Finding::new("tokens_below_events", Severity::Warning, text).with_mend(mend)
+            Finding::new(FindingCode::TokensBelowEvents, Severity::Warning, text).with_mend(mend)
         })
     }
 
@@ -210,7 +210,7 @@ impl TokenAccount {
         );
         let mend = "the server ended them itself: `--ignore-eos on` where it obeys that, else compare \
                     TPOT rather than E2EL";
-        Some(Finding::new("early_stops", severity, text).with_mend(mend))
+        Some(Finding::new(FindingCode::EarlyStops, severity, text).with_mend(mend))
     }
 
     fn prompts(&self) -> Option<Finding> {
@@ -220,7 +220,7 @@ impl TokenAccount {
         let off = (self.input.ratio() - 1.0).abs();
         let severity = if off > LENGTH_LIMIT { Severity::Warning } else { Severity::Note };
         let text = format!("prompts differ from the asked length: {}", self.input.words());
-        Some(Finding::new("input_lengths", severity, text))
+        Some(Finding::new(FindingCode::InputLengths, severity, text))
     }
 
     fn coalesced(&self) -> Option<Finding> {
@@ -232,7 +232,7 @@ impl TokenAccount {
         );
         let mend = "the server, a proxy or the network sends several events at once: is the gateway \
                     buffering?";
-        Some(Finding::new("coalesced", Severity::Warning, text).with_mend(mend))
+        Some(Finding::new(FindingCode::Coalesced, Severity::Warning, text).with_mend(mend))
     }
 
     fn bursts(&self) -> Option<Finding> {
@@ -241,7 +241,7 @@ impl TokenAccount {
             "an event carries {per_event:.2} tokens on average: ITL spreads each gap over them, ICL is \
              the gap itself"
         );
-        Some(Finding::new("tokens_per_event", Severity::Note, text))
+        Some(Finding::new(FindingCode::TokensPerEvent, Severity::Note, text))
     }
 }
 
@@ -322,10 +322,10 @@ mod tests {
     fn fewer_tokens_than_events_with_text_are_told() {
         let mut account = TokenAccount::default();
         account.add(&[answer(8, 8), answer(4, 8)]);
-        assert!(account.findings().iter().all(|f| f.code != "tokens_below_events"));
+        assert!(account.findings().iter().all(|f| f.code != FindingCode::TokensBelowEvents));
         account.add(&[answer(8, 5)]);
         let findings = account.findings();
-        let found = findings.iter().find(|f| f.code == "tokens_below_events").unwrap();
+        let found = findings.iter().find(|f| f.code == FindingCode::TokensBelowEvents).unwrap();
         assert_eq!(found.severity, Severity::Warning);
         assert!(found.text.starts_with("1 of 3 answers have fewer tokens"), "{}", found.text);
         assert!(found.text.contains("21 tokens in 20 events"), "{}", found.text);

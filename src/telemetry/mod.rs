@@ -16,7 +16,7 @@ pub mod host;
 pub mod nvidia;
 pub mod prometheus;
 
-pub use prometheus::{Delta, Snapshot, delta};
+pub use prometheus::{Snapshot, delta};
 
 /// Most samples of a name: what a chart can show, and what `run.json` should hold.
 pub const MAX_SAMPLES: usize = 600;

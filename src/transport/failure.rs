@@ -65,6 +65,41 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// The name in files: `idle_timeout`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dns => "dns",
+            Self::ConnectRefused => "connect_refused",
+            Self::ConnectTimeout => "connect_timeout",
+            Self::Connect => "connect",
+            Self::Tls => "tls",
+            Self::ClientDescriptors => "client_descriptors",
+            Self::ClientPorts => "client_ports",
+            Self::StaleConnection => "stale_connection",
+            Self::Reset => "reset",
+            Self::Unauthorized => "unauthorized",
+            Self::NotFound => "not_found",
+            Self::RateLimited => "rate_limited",
+            Self::BadRequest => "bad_request",
+            Self::Unavailable => "unavailable",
+            Self::ServerError => "server_error",
+            Self::UnexpectedStatus => "unexpected_status",
+            Self::NotAStream => "not_a_stream",
+            Self::InvalidEvent => "invalid_event",
+            Self::Oversized => "oversized",
+            Self::ErrorInStream => "error_in_stream",
+            Self::Empty => "empty",
+            Self::Incomplete => "incomplete",
+            Self::Truncated => "truncated",
+            Self::FirstByteTimeout => "first_byte_timeout",
+            Self::IdleTimeout => "idle_timeout",
+            Self::TotalTimeout => "total_timeout",
+            Self::Cancelled => "cancelled",
+            Self::Unclassified => "unclassified",
+        }
+    }
+
     /// Whether this client's machine is at fault, and no server has a part in it.
     #[must_use]
     pub const fn is_clients(self) -> bool {
@@ -85,4 +120,48 @@ pub struct Failure {
     pub first_bytes: String,
     /// The last bytes of the body, lossy, at most 512; empty where `first_bytes` holds it all.
     pub last_bytes: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KINDS: [FailureKind; 28] = [
+        FailureKind::Dns,
+        FailureKind::ConnectRefused,
+        FailureKind::ConnectTimeout,
+        FailureKind::Connect,
+        FailureKind::Tls,
+        FailureKind::ClientDescriptors,
+        FailureKind::ClientPorts,
+        FailureKind::StaleConnection,
+        FailureKind::Reset,
+        FailureKind::Unauthorized,
+        FailureKind::NotFound,
+        FailureKind::RateLimited,
+        FailureKind::BadRequest,
+        FailureKind::Unavailable,
+        FailureKind::ServerError,
+        FailureKind::UnexpectedStatus,
+        FailureKind::NotAStream,
+        FailureKind::InvalidEvent,
+        FailureKind::Oversized,
+        FailureKind::ErrorInStream,
+        FailureKind::Empty,
+        FailureKind::Incomplete,
+        FailureKind::Truncated,
+        FailureKind::FirstByteTimeout,
+        FailureKind::IdleTimeout,
+        FailureKind::TotalTimeout,
+        FailureKind::Cancelled,
+        FailureKind::Unclassified,
+    ];
+
+    #[test]
+    fn a_kind_has_one_name_in_files_and_in_reports() {
+        for kind in KINDS {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
+        assert_eq!(KINDS[KINDS.len() - 1] as usize, KINDS.len() - 1, "a kind is missing");
+    }
 }

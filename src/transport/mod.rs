@@ -23,7 +23,7 @@ pub(crate) use error_body::{Page, is_page};
 pub(crate) use redact::Redactor;
 
 pub use base_url::BaseUrl;
-pub use client::{Client, ClientSettings, Endpoint, Reply};
+pub use client::{Client, ClientSettings};
 pub use exchange::{Exchange, TokenSource};
 pub use failure::{Failure, FailureKind};
 pub use timeline::{TokenEvent, TokenTimeline};

@@ -26,7 +26,7 @@ fn layers() -> BTreeMap<String, usize> {
     layers
 }
 
-fn rust_files(dir: &Path, files: &mut Vec<PathBuf>) {
+pub(crate) fn rust_files(dir: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).expect("src") {
         let path = entry.expect("entry").path();
         if path.is_dir() {
@@ -44,7 +44,7 @@ fn module_of(path: &Path) -> String {
 }
 
 /// The code of a file up to its unit tests, comments left out.
-fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(crate) fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let end = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
     text[..end]
         .lines()

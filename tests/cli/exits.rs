@@ -1,6 +1,8 @@
 //! Exit codes, each with the words that go with it.
 
-use super::{Place, Said, simulator};
+use std::process::Stdio;
+
+use super::{Place, SMALL, Said, simulator, within_limit};
 
 #[test]
 fn zero_where_all_is_well_and_the_last_line_is_the_report() {
@@ -115,4 +117,27 @@ fn a_baseline_is_saved_compared_and_judged_again_without_a_run() {
     place.run(&["compare", "main", "more", "--no-fail"]).ended_with(0);
     let lenient = ["--baseline-lenient=absent", "--starts=1"];
     place.small(&lenient).ended_with(0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_output_that_cannot_be_written_costs_no_measured_round() {
+    let place = Place::new();
+    let mut command = place.command(&[&["run"], &SMALL[..]].concat());
+    // A stream that is full from the first byte.
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = within_limit(command.stdout(full).stderr(Stdio::piped()).spawn().unwrap());
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.contains("could not write the output") && stderr.contains("index.html"),
+        "{stderr}"
+    );
+    let run = place.run_json();
+    assert_eq!(run["status"], "complete");
+    let count = |what: &str| run[what].as_array().unwrap().len();
+    assert_eq!((count("rounds"), count("points")), (2 * count("starts"), 2));
+    let lost = run["findings"].as_array().unwrap().iter().find(|f| f["code"] == "output_lost");
+    assert_eq!(lost.expect("the loss is a finding")["severity"], "note");
+    assert!(place.path().join("target-reports/report/index.html").exists());
 }

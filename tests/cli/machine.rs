@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use inferometer::selftest::{Fidelity, IdleFloor, Level, SCHEMA, SelftestReport, Trust};
-use inferometer::sim::SimServer;
+use inferometer::internals::selftest::{Fidelity, IdleFloor, Level, SCHEMA, SelftestReport, Trust};
+use inferometer::internals::sim::SimServer;
 use serde_json::Value;
 
 use super::{Place, Said, simulator};

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use inferometer::sim::{Preset, SimConfig, SimServer};
+use inferometer::internals::sim::{Preset, SimConfig, SimServer};
 use tempfile::TempDir;
 
 /// Longer than anything here takes on a busy machine; a hang ends the test, not the suite.

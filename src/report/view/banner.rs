@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::figures;
-use super::{Outcome, mode_sentence, plural, verdict_label};
-use crate::compare::{Cell, Comparison, Mode, SuiteResult, Verdict, gate};
+use super::{Outcome, mode_sentence, plural};
+use crate::compare::gate_reason::NOTHING_MEASURED;
+use crate::compare::{Cell, Comparison, GateCause, GateReason, Mode, SuiteResult, Verdict};
 use crate::metric::Measure;
 use crate::plan::Phase;
 use crate::record::Severity;
+use crate::record::stored::RoundStatus;
 use crate::report::ReportInput;
 use crate::units;
 
@@ -108,12 +110,12 @@ pub fn headline(input: &ReportInput) -> String {
     let mut gated = figures::ranked_cells(input, None);
     gated.retain(|(_, cell)| cell.gated);
     let count = |verdict: Verdict| gated.iter().filter(|(_, c)| c.verdict == verdict).count();
-    let parts = super::READING_ORDER.into_iter().map(|v| (count(v), v)).filter(|(n, _)| *n > 0);
-    let parts: Vec<String> = parts.map(|(n, v)| format!("{n} {}", verdict_label(v))).collect();
+    let parts = Verdict::ALL.into_iter().map(|v| (count(v), v)).filter(|(n, _)| *n > 0);
+    let parts: Vec<String> = parts.map(|(n, v)| format!("{n} {}", v.label())).collect();
     let total = plural(gated.len(), "gated number");
     match parts.as_slice() {
         [] => format!("nothing gated among {}", plural(points, "load point")),
-        [_] if gated.len() > 1 => format!("all {total} {}", verdict_label(gated[0].1.verdict)),
+        [_] if gated.len() > 1 => format!("all {total} {}", gated[0].1.verdict.label()),
         parts => format!("of {total}: {}", parts.join(", ")),
     }
 }
@@ -200,9 +202,9 @@ impl<'a> Silent<'a> {
     }
 
     fn line(self, input: &ReportInput) -> BannerLine {
-        let verdict = verdict_label(self.first.verdict);
+        let verdict = self.first.verdict.label();
         let numbers = plural(self.numbers, "number");
-        let reason = self.first.reason.as_deref().unwrap_or("no reason known");
+        let reason = self.first.reason_text();
         let more = match self.points.len() {
             0 | 1 => String::new(),
             n => format!(", here and at {}", plural(n - 1, "more load point")),
@@ -265,19 +267,19 @@ pub fn overall(input: &ReportInput) -> Vec<String> {
             "{whose}{} {}: {}",
             suite.measure.label(),
             change.trim_end().replace(' ', "\u{a0}"),
-            verdict_label(suite.verdict)
+            suite.verdict.label()
         )
     };
     let all = input.comparisons.iter().flat_map(|c| c.suite.iter().map(move |s| (c, s)));
     all.filter(|(_, s)| s.change.is_some()).take(OVERALL_TOLD).map(|(c, s)| line(c, s)).collect()
 }
 
-/// Whether the gate's reason is that of a number which is told with its verdict anyway.
-fn is_told_anyway(comparison: &Comparison, reason: &str) -> bool {
+/// Whether the gate's reason is that of a number which is shown with its verdict anyway.
+fn is_told_anyway(comparison: &Comparison, reason: &GateReason) -> bool {
     let mut cells = comparison.cells.iter().filter(|c| super::is_told(c) && c.gated);
-    let plain = !gate::is_of_a_gain(reason);
-    (plain && cells.any(|c| gate::is_of_cell(reason, c)))
-        || comparison.suite.iter().any(|s| gate::is_of_suite(reason, s))
+    let cause = &reason.cause;
+    (!cause.is_gain() && cells.any(|c| cause.is_of_cell(&c.point, c.measure)))
+        || matches!(cause, GateCause::Suite(_))
 }
 
 /// Whether to believe it: mode, restarts, advice, findings.
@@ -285,25 +287,27 @@ fn is_told_anyway(comparison: &Comparison, reason: &str) -> bool {
 pub fn trust(input: &ReportInput) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(modes(input));
+    let mut reasons: Vec<&GateReason> = Vec::new();
     for comparison in &input.comparisons {
-        let reasons = comparison.gate.reasons.iter().filter(|r| !is_told_anyway(comparison, r));
-        let more = comparison.advice.iter().chain(reasons.take(3));
+        let of_gate = comparison.gate.reasons.iter().filter(|r| !is_told_anyway(comparison, r));
+        let of_gate: Vec<&GateReason> = of_gate.take(3).collect();
+        let more = comparison.advice.iter().chain(of_gate.iter().map(|reason| &reason.text));
         for line in more {
             if !lines.contains(line) {
                 lines.push(line.clone());
             }
         }
+        reasons.extend(of_gate);
     }
     if input.comparisons.is_empty() {
         let starts = input.run().map_or(0, |r| r.starts.len());
         lines.push(format!("{} of the server", plural(starts, "start")));
-        lines.extend(input.gate.reasons.iter().take(3).cloned());
+        reasons.extend(input.gate.reasons.iter().take(3));
+        lines.extend(reasons.iter().map(|reason| reason.text.clone()));
     }
     let (completed, _) = super::requests(input);
-    let measured = measured(input);
-    if !lines.contains(&measured) {
-        lines.push(measured); // the gate may have said so already
-    }
+    let known = reasons.iter().any(|reason| reason.cause == GateCause::NothingMeasured);
+    lines.extend(measured(input).or((!known).then(|| NOTHING_MEASURED.to_owned())));
     if let Some(said) = first_failure(input).filter(|_| completed == 0) {
         lines.push(format!("the first failure: {said}"));
         return lines;
@@ -349,11 +353,8 @@ fn modes(input: &ReportInput) -> Vec<String> {
     told.into_iter().map(line).collect()
 }
 
-/// What the gate says too where nothing was measured.
-const NOTHING: &str = "nothing was measured";
-
-/// The measured requests of all sides, and how many failed.
-fn measured(input: &ReportInput) -> String {
+/// The measured requests of all sides, and how many failed; `None` if there are none.
+fn measured(input: &ReportInput) -> Option<String> {
     let sides = input.points.iter().flat_map(|p| p.sides.iter().flatten());
     let (completed, failed) = sides.fold((0, 0), |(completed, failed), side| {
         (completed + side.summary.completed, failed + side.summary.failed)
@@ -364,9 +365,9 @@ fn measured(input: &ReportInput) -> String {
         n => format!(" of {n} sides"),
     };
     match failed {
-        0 if completed == 0 => NOTHING.to_owned(),
-        0 => format!("{all} measured requests{over}, none failed"),
-        n => format!("{all} measured requests{over}, {} failed", units::count(n)),
+        0 if completed == 0 => None,
+        0 => Some(format!("{all} measured requests{over}, none failed")),
+        n => Some(format!("{all} measured requests{over}, {} failed", units::count(n))),
     }
 }
 
@@ -400,15 +401,11 @@ pub fn limits(input: &ReportInput) -> Vec<String> {
         let more = plural(mine.len() - KNEES_TOLD, "more scenario");
         lines.push(format!("{more} on the pages of the groups"));
     }
-    let status = |p: &crate::report::PointInput| {
-        p.side(subject).map(|s| figures::status_words(p.phase, s.status))
+    let is_beyond = |p: &&crate::report::PointInput| {
+        let status = p.side(subject).map(|side| side.status);
+        matches!(status, Some(RoundStatus::Saturated | RoundStatus::Overloaded))
     };
-    let beyond: Vec<&str> = input
-        .points
-        .iter()
-        .filter(|p| matches!(status(p), Some("saturated" | "overloaded")))
-        .map(|p| p.id.as_str())
-        .collect();
+    let beyond: Vec<&str> = input.points.iter().filter(is_beyond).map(|p| p.id.as_str()).collect();
     match beyond.as_slice() {
         [] => {}
         [one] => lines.push(format!("beyond capacity: {}", super::shorten(one, ID_LIMIT))),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{value, value_unit};
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
-use crate::record::{Finding, Severity};
+use crate::record::{Finding, FindingCode, Severity};
 use crate::report::chart::Chart;
 use crate::report::{ReportInput, SideInput};
 use crate::scenario::Load;
@@ -150,7 +150,7 @@ pub fn identical_sides(input: &ReportInput) -> Vec<Finding> {
                 side.name, other.name
             );
             findings.push(
-                Finding::new("identical_settings", Severity::Warning, text)
+                Finding::new(FindingCode::IdenticalSettings, Severity::Warning, text)
                     .with_mend("give what differs with `--metadata NAME=VALUE`"),
             );
         }

@@ -4,13 +4,13 @@ use serde::Serialize;
 
 use super::{
     COLUMNS, cell_note, cell_rank, change, change_interval, slug, value, value_interval,
-    verdict_class, verdict_label, verdict_mark,
+    verdict_class, verdict_mark,
 };
 use crate::compare::{Cell, Comparison, Verdict};
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::record::stored::RoundStatus;
-use crate::record::{Finding, RequestRecord};
+use crate::record::{Finding, FindingCode, RequestRecord};
 use crate::report::{PointInput, PointSide, ReportInput};
 use crate::scenario::Load;
 use crate::units;
@@ -266,7 +266,7 @@ pub fn change_row(
         change: change(cell.measure, cell.change),
         interval: change_interval(cell.interval),
         change_sort: cell.change.map(|c| c.to_string()).unwrap_or_default(),
-        verdict: verdict_label(cell.verdict).to_owned(),
+        verdict: cell.verdict.label().to_owned(),
         class: verdict_class(cell.verdict).to_owned(),
         mark: verdict_mark(cell.verdict).to_owned(),
         rank: cell_rank(cell),
@@ -317,10 +317,10 @@ pub struct FindingView {
 /// Findings of the same kind told once; each with the load points it concerns.
 #[must_use]
 pub fn findings(all: &[&Finding]) -> Vec<FindingView> {
-    let mut views: Vec<(&str, FindingView, usize)> = Vec::new();
+    let mut views: Vec<(&FindingCode, FindingView, usize)> = Vec::new();
     for finding in all {
         let known = views.iter_mut().find(|(code, view, _)| {
-            *code == finding.code && finding.point.is_some() && !view.points.is_empty()
+            **code == finding.code && finding.point.is_some() && !view.points.is_empty()
         });
         if let Some((_, _, more)) = known {
             *more += 1;
@@ -335,7 +335,7 @@ pub fn findings(all: &[&Finding]) -> Vec<FindingView> {
         };
         views.push((&finding.code, view, 0));
     }
-    let named = |(_, mut view, more): (&str, FindingView, usize)| {
+    let named = |(_, mut view, more): (&FindingCode, FindingView, usize)| {
         if more > 0 {
             view.points = format!("{} and {more} more", view.points);
         }

@@ -12,7 +12,6 @@ pub mod point;
 pub use outcome::Outcome;
 
 use super::ReportInput;
-use crate::compare::decision::Reason;
 use crate::compare::{Cell, Comparison, Mode, Verdict};
 use crate::metric::{Better, Measure, Metric};
 use crate::record::Severity;
@@ -40,32 +39,6 @@ pub fn requests(input: &ReportInput) -> (u64, u64) {
     sides.fold((0, 0), |(completed, failed), side| {
         (completed + side.summary.completed, failed + side.summary.failed)
     })
-}
-
-/// The stored name of a verdict.
-#[must_use]
-pub fn verdict_key(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Improved => "improved",
-        Verdict::Regressed => "regressed",
-        Verdict::Unchanged => "unchanged",
-        Verdict::WithinNoise => "within_noise",
-        Verdict::Inconclusive => "inconclusive",
-        Verdict::Saturated => "saturated",
-        Verdict::Incomparable => "incomparable",
-        Verdict::Invalid => "invalid",
-        Verdict::New => "new",
-        Verdict::Removed => "removed",
-    }
-}
-
-/// A verdict in words.
-#[must_use]
-pub fn verdict_label(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::WithinNoise => "within noise",
-        other => verdict_key(other),
-    }
 }
 
 /// A mark that tells verdicts apart without colour.
@@ -98,25 +71,11 @@ pub fn verdict_class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The order in which a reader wants verdicts: what changed, what could not be told, and what stayed.
-pub const READING_ORDER: [Verdict; 10] = [
-    Verdict::Regressed,
-    Verdict::Improved,
-    Verdict::Inconclusive,
-    Verdict::Invalid,
-    Verdict::Incomparable,
-    Verdict::Removed,
-    Verdict::New,
-    Verdict::Saturated,
-    Verdict::WithinNoise,
-    Verdict::Unchanged,
-];
-
 /// The place of a cell among others, the one that matters most first: what gates before what is only
-/// observed, then by [`READING_ORDER`].
+/// observed, then by [`Verdict::ALL`].
 #[must_use]
 pub fn cell_rank(cell: &Cell) -> u8 {
-    let orders = READING_ORDER.iter().zip(0_u8..);
+    let orders = Verdict::ALL.iter().zip(0_u8..);
     let place = orders.filter(|(v, _)| **v == cell.verdict).map(|(_, place)| place).next();
     // Load points that only one side has gate nothing, but are no observed numbers either.
     let gates = cell.gated || matches!(cell.verdict, Verdict::Removed | Verdict::New);
@@ -185,7 +144,7 @@ pub fn change_sentence(cell: &Cell) -> String {
         Some(_) => {
             format!("{} {}", change(cell.measure, cell.change), change_interval(cell.interval))
         }
-        None => verdict_label(cell.verdict).to_owned(),
+        None => cell.verdict.label().to_owned(),
     };
     let reason = cell.reason.as_ref().and(cell_note(cell));
     let reason = reason.map(|r| format!(": {r}")).unwrap_or_default();
@@ -210,7 +169,7 @@ pub fn cell_sentence(cell: &Cell) -> String {
     if cell.interval.is_some() {
         text.push_str(&format!(" {}", change_interval(cell.interval)));
     }
-    text.push_str(&format!(": {}", verdict_label(cell.verdict)));
+    text.push_str(&format!(": {}", cell.verdict.label()));
     if let Some(why) = cell_note(cell) {
         text.push_str(&format!(" ({why})"));
     }
@@ -221,9 +180,8 @@ pub fn cell_sentence(cell: &Cell) -> String {
 #[must_use]
 pub fn cell_note(cell: &Cell) -> Option<String> {
     if let Some(reason) = &cell.reason {
-        // What is true of the whole comparison is told once, with it.
-        let of_all = *reason == Reason::AdviceOnly.text();
-        return (!of_all).then(|| reason.clone());
+        // What is true of the whole comparison is said once, with it.
+        return (!reason.is_of_all()).then(|| reason.text.clone());
     }
     if cell.verdict != Verdict::Inconclusive {
         return None;

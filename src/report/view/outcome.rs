@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::compare::{Verdict, gate};
+use crate::compare::{GateCause, GateReason, Verdict, gate};
 use crate::report::ReportInput;
 
 /// What a report says in one word.
@@ -101,5 +101,6 @@ impl Outcome {
 
 /// The limits that were required and missed, a sentence each.
 pub fn missed(input: &ReportInput) -> impl Iterator<Item = &str> {
-    input.gate.reasons.iter().map(String::as_str).filter(|reason| gate::is_of_a_limit(reason))
+    let missed = |reason: &&GateReason| matches!(reason.cause, GateCause::Limit { .. });
+    input.gate.reasons.iter().filter(missed).map(|reason| reason.text.as_str())
 }

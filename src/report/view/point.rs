@@ -12,6 +12,7 @@ use crate::record::stored::Health;
 use crate::report::chart::timeline::{Shape, Track};
 use crate::report::chart::{self, Chart, ecdf};
 use crate::report::{PointInput, PointSide, ReportInput};
+use crate::transport::FailureKind;
 use crate::units;
 
 /// Requests told of each kind.
@@ -331,7 +332,7 @@ fn failed_rows(side: &str, records: &[RequestRecord]) -> Vec<FailedRow> {
 fn failed_row(side: &str, record: &RequestRecord) -> FailedRow {
     let evidence = record.evidence.as_deref();
     let cut = |text: &str| text.chars().take(TEXT_LIMIT).collect::<String>();
-    let kind = record.failure.map(crate::report::document::failure_key).unwrap_or_default();
+    let kind = record.failure.map(FailureKind::name).unwrap_or_default();
     FailedRow {
         name: request_name(side, record),
         kind: kind.replace('_', " "),

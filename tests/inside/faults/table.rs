@@ -1,0 +1,196 @@
+//! Every fault of the simulator, and what the job makes of it.
+
+use std::collections::BTreeSet;
+
+use inferometer::metric::Metric;
+use inferometer::record::stored::RoundStatus;
+use inferometer::record::{Outcome, RequestRecord};
+use inferometer::sim::fault::FaultSpec;
+use inferometer::transport::FailureKind::{
+    self, BadRequest, Connect, ConnectRefused, Empty, ErrorInStream, Incomplete, RateLimited,
+    Reset, ServerError, StaleConnection, Truncated, Unavailable,
+};
+
+use super::{INPUT, Job, OUTPUT, Ran, run_all};
+
+/// What is to come of a fault.
+enum Expect {
+    /// Every third request fails as one of these: the load point is overloaded, the run goes on.
+    Fails(&'static [FailureKind]),
+    /// At least one fails as one of these.
+    FailsSome(&'static [FailureKind]),
+    /// Some may fail as one of these, how many depends on chance.
+    MayFail(&'static [FailureKind]),
+    /// All complete, with so many output tokens.
+    Completes(u32),
+}
+use Expect::{Completes, Fails, FailsSome, MayFail};
+
+/// Fault, how it is told to strike, what comes of it. The refused key is in `ends`.
+const TABLE: [(&str, &str, Expect); 35] = [
+    ("429", "every=3,kind=429", Fails(&[RateLimited])),
+    ("500", "every=3,kind=500", Fails(&[ServerError])),
+    ("502", "every=3,kind=502", Fails(&[ServerError])),
+    ("503", "every=3,kind=503", Fails(&[Unavailable])),
+    ("reject-ignore-eos", "every=3,kind=reject-ignore-eos", Fails(&[BadRequest])),
+    (
+        "refuse",
+        "limit=1,kind=refuse:50ms",
+        MayFail(&[ConnectRefused, Reset, StaleConnection, Connect]),
+    ),
+    // A reused connection that closes at once looks like one that the server had closed before.
+    ("reset-before", "every=3,kind=reset-before", Fails(&[Reset, StaleConnection])),
+    // It strikes only where the connection was used before.
+    ("stale", "every=3,kind=stale", FailsSome(&[StaleConnection])),
+    ("late-head", "every=6,kind=late-head:200ms", Completes(OUTPUT)),
+    ("late-token", "every=6,kind=late-token:200ms", Completes(OUTPUT)),
+    ("reset-during", "every=3,kind=reset-during", Fails(&[Reset])),
+    ("truncate", "every=3,kind=truncate", Fails(&[Truncated])),
+    ("error-object", "every=3,kind=error-object", Fails(&[ErrorInStream])),
+    ("error-string", "every=3,kind=error-string", Fails(&[ErrorInStream])),
+    ("empty", "every=3,kind=empty", Fails(&[Empty])),
+    ("no-tokens", "every=3,kind=no-tokens", Fails(&[Empty])),
+    ("interrupted", "every=3,kind=interrupted", Fails(&[Incomplete])),
+    ("stall", "every=6,kind=stall:200ms", Completes(OUTPUT)),
+    ("drip", "kind=drip", Completes(OUTPUT)),
+    ("role-first", "kind=role-first", Completes(OUTPUT)),
+    ("burst", "kind=burst:4", Completes(OUTPUT)),
+    ("coalesce", "kind=coalesce:4", Completes(OUTPUT)),
+    ("split-utf8", "kind=split-utf8", Completes(OUTPUT)),
+    ("keep-alive", "kind=keep-alive:2ms", Completes(OUTPUT)),
+    ("no-usage", "kind=no-usage", Completes(OUTPUT)),
+    ("usage-with-choices", "kind=usage-with-choices", Completes(OUTPUT)),
+    ("wrong-usage", "kind=wrong-usage", Completes(OUTPUT + 7)),
+    ("no-done", "kind=no-done", Completes(OUTPUT)),
+    ("ignore-max-tokens", "kind=ignore-max-tokens", Completes(2 * OUTPUT)),
+    ("reasoning", "kind=reasoning", Completes(OUTPUT)),
+    ("reasoning-content", "kind=reasoning-content", Completes(OUTPUT)),
+    ("crlf", "kind=crlf", Completes(OUTPUT)),
+    ("no-space", "kind=no-space", Completes(OUTPUT)),
+    ("close-after", "kind=close-after:3", MayFail(&[StaleConnection])),
+    ("idle-close", "kind=idle-close:1ms", MayFail(&[StaleConnection])),
+];
+
+fn is_of_chat(fault: &str) -> bool {
+    matches!(fault, "role-first" | "reasoning" | "reasoning-content")
+}
+
+#[test]
+fn every_fault_is_what_it_is() {
+    let jobs = TABLE.iter().map(|(name, fault, _)| {
+        let job = Job::new(fault);
+        (*name, if is_of_chat(name) { job.chat() } else { job })
+    });
+    run_all(jobs.collect(), |name, ran| {
+        let (_, _, expect) = TABLE.iter().find(|(n, ..)| *n == name).unwrap();
+        check(name, expect, ran);
+    });
+}
+
+#[test]
+fn the_table_holds_every_kind() {
+    let kind = |text: &String| text.split('[').next().unwrap().to_owned();
+    let known: BTreeSet<String> = FaultSpec::kinds().iter().map(kind).collect();
+    let here: BTreeSet<String> = TABLE.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    let missing: Vec<&String> = known.difference(&here).collect();
+    assert_eq!(missing, ["401"]);
+}
+
+fn check(name: &str, expect: &Expect, ran: &Ran) {
+    nothing_is_dropped(name, ran);
+    failures_stay_out_of_figures(name, ran);
+    let failed = ran.of_outcome(Outcome::Failed);
+    let (kinds, share) = match expect {
+        Fails(kinds) => (*kinds, Some(3)),
+        FailsSome(kinds) => {
+            assert!(!failed.is_empty(), "{name}");
+            (*kinds, None)
+        }
+        MayFail(kinds) => (*kinds, None),
+        Completes(tokens) => {
+            assert!(failed.is_empty(), "{name}: {:?}", failed[0].evidence);
+            assert_eq!(ran.round().status, RoundStatus::Complete, "{name}");
+            for record in ran.measured() {
+                assert_eq!(record.output_tokens, Some(*tokens), "{name}: {record:?}");
+            }
+            return;
+        }
+    };
+    for record in &failed {
+        assert!(kinds.contains(&record.failure.unwrap()), "{name}: {:?}", record.evidence);
+        evidence_is_bounded(name, record);
+    }
+    if let Some(every) = share {
+        // By the order of arrival, of all that were sent: no two of the measured are far apart there.
+        let all = &ran.data().records;
+        let struck = all.iter().filter(|r| r.outcome == Outcome::Failed).count();
+        assert_eq!(struck, all.len() / every, "{name}: of {}", all.len());
+        assert!(!failed.is_empty(), "{name}");
+        assert_eq!(ran.round().status, RoundStatus::Overloaded, "{name}");
+    }
+}
+
+fn nothing_is_dropped(name: &str, ran: &Ran) {
+    let measured = ran.measured();
+    let summary = summary(ran);
+    assert_eq!(ran.of_outcome(Outcome::Cancelled).len(), 0, "{name}");
+    assert_eq!(summary.completed + summary.failed, measured.len() as u64, "{name}");
+    assert_eq!(summary.failed, summary.failures.values().sum::<u64>(), "{name}");
+    if ran.round().status != RoundStatus::Stopped {
+        assert_eq!(measured.len(), 24, "{name}: {:?}", ran.codes());
+        assert_eq!(ran.exit_code(), 0, "{name}: a load point that fails is a result");
+    }
+}
+
+fn summary(ran: &Ran) -> inferometer::summary::Summary {
+    let data = ran.data();
+    let input = inferometer::summary::RoundInput {
+        round: ran.round(),
+        records: &data.records,
+        itl: &data.itl,
+        icl: &data.icl,
+    };
+    inferometer::summary::summarise(&[input], None)
+}
+
+/// Latencies are of the completed alone, and rates of what they brought inside the window.
+fn failures_stay_out_of_figures(name: &str, ran: &Ran) {
+    let summary = summary(ran);
+    let completed = ran.of_outcome(Outcome::Completed);
+    let count = |metric| summary.distributions[&metric].count;
+    assert_eq!(count(Metric::Ttft), completed.len() as u64, "{name}");
+    assert_eq!(count(Metric::E2el), completed.len() as u64, "{name}");
+    let gaps: u64 = completed.iter().map(|r| u64::from(r.output_tokens.unwrap())).sum::<u64>()
+        - completed.iter().map(|r| u64::from(r.first_event_tokens)).sum::<u64>();
+    assert_eq!(count(Metric::Itl), gaps, "{name}");
+    let round = ran.round();
+    let ended = |r: &&RequestRecord| {
+        r.outcome == Outcome::Completed
+            && r.end_ns.is_some_and(|ns| round.window_open_ns < ns && ns <= round.window_close_ns)
+    };
+    let inside: Vec<&RequestRecord> = ran.data().records.iter().filter(ended).collect();
+    let brought = |of: fn(&RequestRecord) -> u32| -> f64 {
+        let kept = ran.data().records.iter().filter(|r| r.outcome == Outcome::Completed);
+        kept.map(|r| f64::from(of(r))).sum()
+    };
+    if summary.duration_s > 0.0 {
+        let near = |rate: Option<f64>, sum: f64| {
+            (rate.unwrap() * summary.duration_s - sum).abs() < 1e-6 * sum.max(1.0)
+        };
+        assert!(near(summary.request_throughput, inside.len() as f64), "{name}");
+        assert!(near(summary.output_throughput, brought(|r| r.window_tokens)), "{name}");
+    }
+    for record in completed {
+        assert!(record.ttft_ms().is_some_and(|ms| ms > 0.0), "{name}: {record:?}");
+        assert_eq!(record.input_tokens_asked, INPUT, "{name}");
+    }
+}
+
+fn evidence_is_bounded(name: &str, record: &RequestRecord) {
+    let evidence = record.evidence.as_ref().unwrap_or_else(|| panic!("{name}: no evidence"));
+    assert!(!evidence.message.is_empty() && evidence.message.len() <= 1024, "{name}");
+    assert!(evidence.first_bytes.len() <= 512 && evidence.last_bytes.len() <= 512, "{name}");
+    let has_status =
+        !matches!(record.failure, Some(Reset | StaleConnection | ConnectRefused | Connect));
+    assert!(record.status.is_some() || !has_status, "{name}: {record:?}");
+}

@@ -1,0 +1,74 @@
+//! Facts travel as types and become sentences at the edge: no code asks a sentence what it says.
+
+use std::fs;
+use std::path::Path;
+
+use crate::architecture::{code_lines, rust_files};
+
+/// Comparisons of text, up to the opening quote.
+const QUESTIONS: [&str; 9] = [
+    "==\"",
+    "!=\"",
+    ".contains(\"",
+    ".starts_with(\"",
+    ".ends_with(\"",
+    ".strip_prefix(\"",
+    ".strip_suffix(\"",
+    ".split_once(\"",
+    ".rsplit_once(\"",
+];
+
+/// Where the text is of somebody else's making, and what is asked of it.
+const FOREIGN: [(&str, &str); 7] = [
+    ("src/environment.rs", "model name"),    // /proc/cpuinfo
+    ("src/server/", "Bearer "),              // a header
+    ("src/server/", ") with config: "),      // vLLM's log
+    ("src/server/", "non-default args: {"),  // vLLM's log
+    ("src/transport/", "<!doctype html"),    // a page in place of a stream
+    ("src/scenario/", "field `api_key"),     // an error of the TOML reader
+    ("src/compare/gate_reason.rs", "` at "), // a stored gate's causes are read back
+];
+
+/// The literals of words and spaces that code compares a text with.
+fn questions(text: &str) -> Vec<String> {
+    let code: String = code_lines(text).map(|(_, line)| line.trim().to_owned() + "\n").collect();
+    // `contains(` and its argument may stand on two lines, `==` and its own with a space between.
+    let joined = code.replace("(\n", "(").replace("== \"", "==\"").replace("!= \"", "!=\"");
+    let mut found = Vec::new();
+    for question in QUESTIONS {
+        for rest in joined.split(question).skip(1) {
+            let literal = rest.split('"').next().unwrap_or_default();
+            if literal.contains(' ') && literal.contains(char::is_alphabetic) {
+                found.push(literal.to_owned());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_code_compares_a_sentence_with_a_sentence() {
+    let mut files = Vec::new();
+    rust_files(Path::new("src"), &mut files);
+    let mut faults = Vec::new();
+    for path in files {
+        let text = fs::read_to_string(&path).expect("source");
+        let name = path.display().to_string();
+        for asked in questions(&text) {
+            let foreign = |(file, literal): &(&str, &str)| {
+                name.starts_with(file) && asked.starts_with(literal)
+            };
+            if !FOREIGN.iter().any(foreign) {
+                faults.push(format!("{name}: {asked:?}: give the fact a type instead"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn the_search_finds_a_compared_sentence() {
+    let text = "if reason == \"nothing was measured\" {\nline.contains(\n    \"is too good\",\n)";
+    assert_eq!(questions(text), ["nothing was measured", "is too good"]);
+    assert!(questions("unit == \"ms\" || url.starts_with(\"http://\")").is_empty());
+}
