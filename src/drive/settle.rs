@@ -2,7 +2,11 @@
 
 use std::collections::VecDeque;
 
-use crate::record::{Outcome, RequestRecord};
+use super::admission::Admission;
+use super::goal::{Control, Goal};
+use super::prefetch::PreparedRequest;
+use crate::record::request::Part;
+use crate::record::{Outcome, RequestRecord, Window};
 use crate::stats::quantile::median;
 
 /// So many windows must agree.
@@ -39,27 +43,13 @@ impl Settle {
         }
     }
 
-    pub(super) fn until_ns(&self) -> u64 {
-        self.until_ns
-    }
-
     /// Whether the medians agree or the time is over.
-    pub(super) fn is_over(&self, now_ns: u64) -> bool {
+    fn is_over(&self, now_ns: u64) -> bool {
         self.stable || now_ns >= self.until_ns
     }
 
     pub(super) fn is_stable(&self) -> bool {
         self.stable
-    }
-
-    pub(super) fn look(&mut self, record: &RequestRecord) {
-        if record.outcome == Outcome::Completed && !self.stable {
-            self.push(Medians {
-                ttft_ms: record.ttft_ms(),
-                tpot_ms: record.tpot_ms(),
-                e2el_ms: record.e2el_ms(),
-            });
-        }
     }
 
     fn push(&mut self, figures: Medians) {
@@ -81,6 +71,41 @@ impl Settle {
     pub(super) fn e2el_s(&self) -> Option<f64> {
         let last = self.last.back().copied().unwrap_or_else(|| medians(&self.current));
         last.e2el_ms.map(|ms| ms / 1e3)
+    }
+}
+
+impl Goal for Settle {
+    fn tick(&mut self, now_ns: u64, _: &mut Admission) -> Control {
+        if self.is_over(now_ns) { Control::Over } else { Control::Go }
+    }
+
+    fn wake_ns(&self) -> u64 {
+        self.until_ns
+    }
+
+    fn part(&mut self, _: &PreparedRequest, _: u64) -> Part {
+        Part::Ramp
+    }
+
+    fn ended(&mut self, _: Part, _: u64) -> Control {
+        Control::Go
+    }
+
+    fn look(&mut self, record: &RequestRecord) {
+        if record.outcome == Outcome::Completed && !self.stable {
+            self.push(Medians {
+                ttft_ms: record.ttft_ms(),
+                tpot_ms: record.tpot_ms(),
+                e2el_ms: record.e2el_ms(),
+            });
+        }
+    }
+
+    fn close(&mut self, _: u64) {}
+
+    /// Nothing is measured.
+    fn window(&self) -> Window {
+        Window::pending()
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::admission::{Admission, Cap, ClosedGate, Feeds, OpenGate, guard_for};
-use super::goal::Goal;
 use super::interrupt::Interrupt;
 use super::pacer::{Pacer, Stretch};
 use super::prefetch::{Branch, Prefetch};
@@ -49,7 +48,7 @@ pub async fn warm_up(
         wire,
         clock,
         gate: gate(wire, clock, plan, begin_ns)?,
-        aim: Goal::Settle(settle),
+        aim: settle,
         tally: RoundRecorder::new(Keep::Nothing, 0),
         lag: None,
         ident: RequestIdent {
@@ -66,20 +65,16 @@ pub async fn warm_up(
     let lap =
         Lap { phase: Phase::WarmUp, point: plan.point.id().into(), clock, begin_ns, planned: None };
     let mut show_counts = |counts: Counts| show(lap.progress(counts));
-    let landed = Box::pin(SendLoop::new(setup).run(interrupt, &mut show_counts)).await?;
-    let Goal::Settle(settle) = landed.aim else { return Ok(WarmUp::unknown()) };
+    let landed = Box::pin(SendLoop::new(setup).run(interrupt, &mut show_counts)).await;
+    if let Some(error) = landed.error {
+        return Err(error);
+    }
     Ok(WarmUp {
         requests: u32::try_from(landed.tally.completed).unwrap_or(u32::MAX),
         seconds: ns_to_s(clock.now_ns().saturating_sub(begin_ns)),
-        stable: settle.is_stable(),
-        e2el_s: settle.e2el_s(),
+        stable: landed.aim.is_stable(),
+        e2el_s: landed.aim.e2el_s(),
     })
-}
-
-impl WarmUp {
-    fn unknown() -> Self {
-        Self { requests: 0, seconds: 0.0, stable: false, e2el_s: None }
-    }
 }
 
 fn gate(wire: &Arc<Wire>, clock: Clock, plan: &RoundPlan, begin_ns: u64) -> Result<Admission> {
