@@ -17,7 +17,6 @@ pub mod judge;
 pub mod knee;
 mod sample;
 pub mod side;
-pub mod validity;
 mod values;
 pub mod verdict;
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::judge::Judging;
 use super::side::{ComparedPoint, identity};
-use super::validity::{self, Fault, INVALID_SHARE, Reach};
 use super::{Note, Verdict};
+use crate::diagnose::validity::{self, Fault, INVALID_SHARE, Reach};
 use crate::metric::Measure;
 use crate::record::stored::RoundStatus;
 use crate::stats::moments::mean;

@@ -1,25 +1,19 @@
 //! The harness: calls the stages in order. The only module that sees all of them.
 
 mod calibrate;
-mod client;
-mod conclude;
 mod extensions;
-mod faction;
 mod flags;
 mod health;
-mod measure;
 mod prompts;
-mod proof;
 mod resume;
 mod round;
 mod run_record;
+mod selftest_file;
 mod server_handle;
 mod session;
 mod start;
-mod stored;
 mod telemetry;
 
-use conclude::ConclusionInput;
 use extensions::Extensions;
 use flags::Flags;
 use prompts::PromptFiles;
@@ -27,6 +21,7 @@ use session::{Parts, Session};
 
 use std::sync::Arc;
 
+use crate::analysis::{self, Conclusion, ConclusionInput};
 use crate::api::Dialect;
 use crate::clock::Clock;
 use crate::compare::interim_looks::InterimLooks;
@@ -41,8 +36,6 @@ use crate::settings::{BaselineChoice, Settings};
 use crate::store::Store;
 
 pub use calibrate::Calibrated;
-pub use conclude::{Conclusion, compare_stored, rebuild_report};
-pub use stored::stored_report;
 
 /// Groups of scenarios and the settings they run with.
 ///
@@ -276,11 +269,11 @@ impl Harness {
         let settings = &harness.settings;
         let store = Store::open(&settings.output_dir)?;
         if let Some(name) = &settings.baseline.load {
-            return conclude::conclude_loaded(&store, settings, name);
+            return analysis::conclude_loaded(&store, settings, name);
         }
         let clock = Clock::start();
         let measured = harness.measure(&store, clock, reporter, interrupt).await?;
-        conclude::conclude_run(&store, settings, &measured.run, clock, measured.told)
+        analysis::conclude_run(&store, settings, &measured.run, clock, measured.told)
     }
 
     /// Starts and rounds of a settled harness: everything but the judgement.

@@ -3,15 +3,11 @@
 pub mod distribution;
 pub mod goodput;
 pub mod health;
-pub mod limit;
 pub mod measured;
 pub mod multiple;
 mod reported;
-pub mod samples;
 pub mod series;
-pub mod server_word;
 pub mod steadiness;
-pub mod tokens;
 
 use std::collections::BTreeMap;
 

@@ -263,15 +263,6 @@ pub fn load_words(load: Load) -> String {
     }
 }
 
-/// A load as a number for an axis: requests in flight, or requests per second.
-#[must_use]
-pub fn load_number(load: Load) -> f64 {
-    match load {
-        Load::Concurrency(n) => f64::from(n),
-        Load::RequestRate(rate) => rate.per_s,
-    }
-}
-
 /// A length in words.
 #[must_use]
 pub fn length_words(length: &Length) -> String {

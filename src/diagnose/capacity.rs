@@ -1,32 +1,40 @@
-//! The proof: what the self-test of this machine showed, and which load lies beyond it.
+//! Capacity: the load up to which this client is proven, and which load lies beyond it.
 
 use crate::drive::RoundOutcome;
 use crate::record::{Finding, FindingCode, RequestRecord, Severity, Window};
-use crate::selftest::{SCHEMA, SelftestReport};
-use crate::store::Store;
 use crate::units::{count, significant};
 
 /// What is known of this client on this machine.
 #[derive(Debug)]
-pub(super) enum ProvenCapacity {
-    /// The latest self-test, of a machine like this one.
-    Report(Box<SelftestReport>),
+pub(crate) enum ProvenCapacity {
+    /// The load up to which the latest self-test, of a machine like this one, measured truly; `None`
+    /// if not even one stream.
+    UpTo(Option<ProvenLoad>),
     /// Nothing, and why: no claim is made.
     Missing(String),
 }
 
+/// The highest load that a self-test proved.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct ProvenLoad {
+    /// Streams at once.
+    pub(crate) streams: u32,
+    /// Events per second.
+    pub(crate) events_per_s: f64,
+}
+
 /// What a client had to read at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct ClientLoad {
+pub(crate) struct ClientLoad {
     /// Streams in flight, on average.
-    pub(super) streams: f64,
+    pub(crate) streams: f64,
     /// Events that arrived in the window, per second.
-    pub(super) events_per_s: f64,
+    pub(crate) events_per_s: f64,
 }
 
 impl ClientLoad {
     /// That of a round; events of failed and cancelled requests had to be read too.
-    pub(super) fn of(outcome: &RoundOutcome) -> Self {
+    pub(crate) fn of(outcome: &RoundOutcome) -> Self {
         let window = Window { open_ns: outcome.window_open_ns, close_ns: outcome.window_close_ns };
         let events: f64 = outcome.records.iter().map(events_inside).sum();
         let seconds = window.seconds();
@@ -37,7 +45,7 @@ impl ClientLoad {
     }
 
     /// The heavier of two, figure by figure.
-    pub(super) fn max(self, other: Self) -> Self {
+    pub(crate) fn max(self, other: Self) -> Self {
         Self {
             streams: self.streams.max(other.streams),
             events_per_s: self.events_per_s.max(other.events_per_s),
@@ -56,32 +64,8 @@ fn events_inside(record: &RequestRecord) -> f64 {
 }
 
 impl ProvenCapacity {
-    /// What is stored.
-    pub(super) fn of(store: &Store) -> Self {
-        let report: SelftestReport = match store.load_selftest() {
-            Ok(Some(report)) => report,
-            Ok(None) => return Self::Missing("no self-test is stored".to_owned()),
-            Err(error) => return Self::Missing(error.to_string()),
-        };
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self::from_report(report, u32::try_from(cores).unwrap_or(u32::MAX))
-    }
-
-    fn from_report(report: SelftestReport, cores: u32) -> Self {
-        if report.schema != SCHEMA {
-            return Self::Missing("the stored self-test is of another version".to_owned());
-        }
-        if report.cores != cores {
-            return Self::Missing(format!(
-                "the stored self-test is of {} cores, and this client has {cores}",
-                report.cores
-            ));
-        }
-        Self::Report(Box::new(report))
-    }
-
     /// That nothing is known, to be said once a run.
-    pub(super) fn missing(&self) -> Option<Finding> {
+    pub(crate) fn missing(&self) -> Option<Finding> {
         let Self::Missing(why) = self else { return None };
         let text = format!("{why}: how many streams this client measures truly is not known here");
         let mend =
@@ -90,12 +74,15 @@ impl ProvenCapacity {
     }
 
     /// Says that a load point asked more of the client than was proven.
-    pub(super) fn beyond(&self, burden: ClientLoad) -> Option<Finding> {
-        let Self::Report(report) = self else { return None };
-        if !report.is_beyond(burden.streams, burden.events_per_s) {
+    pub(crate) fn beyond(&self, burden: ClientLoad) -> Option<Finding> {
+        let Self::UpTo(proven) = self else { return None };
+        let is_within = |level: &ProvenLoad| {
+            burden.streams <= f64::from(level.streams) && burden.events_per_s <= level.events_per_s
+        };
+        if proven.as_ref().is_some_and(is_within) {
             return None;
         }
-        let proven = match report.proven() {
+        let proven = match proven {
             Some(level) => {
                 let word = if level.streams == 1 { "stream" } else { "streams" };
                 let streams = count(u64::from(level.streams));
@@ -123,39 +110,13 @@ fn whole(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::selftest::{Fidelity, IdleFloor, Level, Trust};
-
-    fn level(streams: u32, events_per_s: f64, trust: Trust) -> Level {
-        let fidelity = Fidelity::default();
-        Level { streams, events_per_s, cpu_ms_per_1000_events: None, fidelity, trust }
-    }
-
-    fn report(levels: Vec<Level>) -> SelftestReport {
-        SelftestReport {
-            schema: SCHEMA,
-            version: "0".to_owned(),
-            at: jiff::Timestamp::UNIX_EPOCH,
-            cores: 2,
-            limit_ms: 1.0,
-            ttft_ms: 50.0,
-            gap_ms: 10.0,
-            idle: IdleFloor::default(),
-            levels,
-        }
-    }
-
     fn beyond(proof: &ProvenCapacity, streams: f64, events_per_s: f64) -> Option<String> {
         proof.beyond(ClientLoad { streams, events_per_s }).map(|finding| finding.text)
     }
 
     #[test]
     fn a_load_beyond_the_proof_is_told_with_both_figures() {
-        let levels = vec![
-            level(1, 80.0, Trust::Faithful),
-            level(64, 5_000.0, Trust::Faithful),
-            level(128, 9_000.0, Trust::Beyond),
-        ];
-        let proof = ProvenCapacity::from_report(report(levels), 2);
+        let proof = ProvenCapacity::UpTo(Some(ProvenLoad { streams: 64, events_per_s: 5_000.0 }));
         assert_eq!(proof.missing(), None);
         assert_eq!(beyond(&proof, 64.0, 5_000.0), None, "what was proven is proven");
         let text = beyond(&proof, 63.9, 5_001.4).unwrap();
@@ -166,14 +127,7 @@ mod tests {
 
     #[test]
     fn where_nothing_was_proven_every_load_is_beyond() {
-        let proof = ProvenCapacity::from_report(report(vec![level(1, 80.0, Trust::Beyond)]), 2);
+        let proof = ProvenCapacity::UpTo(None);
         assert!(beyond(&proof, 1.0, 1.0).unwrap().contains("proved not even one stream"));
-    }
-
-    #[test]
-    fn the_proof_of_another_machine_claims_nothing() {
-        let proof = ProvenCapacity::from_report(report(vec![level(1, 80.0, Trust::Faithful)]), 4);
-        assert_eq!(beyond(&proof, 1e6, 1e6), None);
-        assert!(proof.missing().unwrap().text.contains("is of 2 cores, and this client has 4"));
     }
 }
