@@ -273,7 +273,7 @@ fn literal(rest: &str) -> Option<usize> {
     let quote = body.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     if quote == '\''
         && !body[1..].starts_with('\\')
-        && !body.chars().nth(2).is_some_and(|c| c == '\'')
+        && body.chars().nth(2).is_none_or(|c| c != '\'')
     {
         return (prefix == 0).then_some(1); // a lifetime
     }
