@@ -91,6 +91,7 @@ mod report;
 mod summary;
 // Layers 8 and 9: compose, and the surfaces.
 mod analysis;
+mod bench_serve;
 mod cli;
 mod harness;
 mod macros;
@@ -113,8 +114,8 @@ pub use scenario::length::Weighted;
 pub use scenario::prompt::WORDS;
 pub use scenario::{Length, Load, Prompt, PromptSource, RequestRate, Scenario, ScenarioGroup, Slo};
 pub use settings::{
-    ApiChoice, ApiKey, BaselineChoice, JudgeSettings, Launch, Settings, Skip, SlotStart, Target,
-    Timeouts, TriState,
+    ApiChoice, ApiKey, BaselineChoice, JudgeSettings, Launch, PromptForm, Settings, Skip,
+    SlotStart, Target, Timeouts, TriState,
 };
 
 #[doc(hidden)] // what the macros and the binary call

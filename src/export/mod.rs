@@ -7,6 +7,7 @@ mod llm_d;
 mod measured;
 mod openmetrics;
 mod sglang;
+pub(crate) mod vllm;
 
 use std::path::PathBuf;
 

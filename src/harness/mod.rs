@@ -36,6 +36,7 @@ use crate::settings::{BaselineChoice, Settings};
 use crate::store::Store;
 
 pub use calibrate::Calibrated;
+pub(crate) use server_handle::client as http_client;
 
 /// Groups of scenarios and the settings they run with.
 ///
