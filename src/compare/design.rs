@@ -2,8 +2,10 @@
 //! section 2).
 
 use super::Mode;
+use super::calibration::Calibration;
 use super::decide::ErrorTerm;
 use super::side::ComparedSide;
+use crate::settings::JudgeSettings;
 
 /// Fewer starts of the base than this carry no gate: with four a paired t at the level of one cell
 /// among many needs differences of twenty standard errors.
@@ -46,6 +48,21 @@ pub struct VerdictBasis {
     pub days: DaySpread,
     /// Why there is no verdict, where there is none, and what would decide.
     pub advice: Option<String>,
+}
+
+/// Everything a judgement needs besides the two sides.
+#[derive(Debug, Clone)]
+pub struct Judging<'a> {
+    /// Mode and error term.
+    pub standing: &'a VerdictBasis,
+    /// Levels, floors, gates.
+    pub settings: &'a JudgeSettings,
+    /// How many looks share the level.
+    pub looks: u32,
+    /// This machine's own lag, ms.
+    pub idle_lag_ms: f64,
+    /// What is known of this server's own noise.
+    pub calibration: Option<&'a Calibration>,
 }
 
 impl VerdictBasis {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::judge::Judging;
+use super::design::Judging;
 use super::side::{ComparedPoint, identity};
 use super::{Note, Verdict};
 use crate::diagnose::validity::{self, Fault, INVALID_SHARE, Reach};

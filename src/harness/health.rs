@@ -1,7 +1,5 @@
 //! Health: what the rounds of each load point show, gathered while a run goes on.
 
-use std::collections::BTreeMap;
-
 use super::session::Session;
 use crate::diagnose::point::PointNotes;
 use crate::drive::RoundOutcome;

@@ -19,6 +19,9 @@ use crate::scenario::length::Weighted;
 use crate::scenario::{Length, Load, LoadPoint};
 use crate::units;
 
+/// Longest name in the banner.
+pub(super) const ID_LIMIT: usize = 64;
+
 /// The numbers of the tables, in their order.
 pub const COLUMNS: [Measure; 9] = [
     Measure::QPS,
