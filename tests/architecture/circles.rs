@@ -5,8 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::imports::{self, Graph};
 
 /// Circles that are known and being opened: folders whose files are not held to the rule yet.
-const KNOWN_CIRCLES: [&str; 6] =
-    ["src/bench_serve/", "src/cli/bench_serve", "src/compare/", "src/import/", "src/transport/"];
+const KNOWN_CIRCLES: &[&str] = &[
+    "src/bench_serve/",
+    "src/cli/bench_serve",
+    "src/compare/",
+    "src/import/",
+    "src/sim/",
+    "src/transport/",
+];
 
 #[test]
 fn no_circle_of_files() {
