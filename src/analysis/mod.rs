@@ -1,6 +1,7 @@
 //! Analysis: stored runs to comparisons and a report. No network.
 
 mod conclude;
+mod failed_starts;
 mod gather;
 pub(crate) mod measure;
 mod opponents;
