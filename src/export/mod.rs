@@ -20,6 +20,8 @@ pub(crate) use file::ExportFile;
 /// What is written, by the tool that reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
+    /// vLLM's `bench serve --save-result`: a JSON file per load point
+    Vllm,
     /// SGLang's bench_serving: JSON lines, one load point a line
     Sglang,
     /// llm-d benchmark report 0.2: a JSON file per load point
@@ -40,6 +42,7 @@ impl Format {
     /// The name in flags and paths.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Vllm => "vllm",
             Self::Sglang => "sglang",
             Self::LlmD => "llm-d",
             Self::Criterion => "criterion",
@@ -52,7 +55,7 @@ impl Format {
 
     /// Whether it is one file whatever the run has, which may go to stdout.
     pub(crate) fn is_one_file(self) -> bool {
-        !matches!(self, Self::LlmD | Self::Criterion | Self::GithubAction)
+        !matches!(self, Self::Vllm | Self::LlmD | Self::Criterion | Self::GithubAction)
     }
 }
 
@@ -68,6 +71,7 @@ pub(crate) fn render(
     let measured = Measured::of(report, side)?;
     let one = |name: &str, text: String| Ok(vec![ExportFile { path: name.into(), text }]);
     match format {
+        Format::Vllm => vllm::render(&measured),
         Format::Sglang => one("results.jsonl", sglang::render(&measured)?),
         Format::LlmD => llm_d::render(&measured),
         Format::Criterion => criterion::render(&measured),
