@@ -7,6 +7,8 @@ mod llm_d;
 mod measured;
 mod openmetrics;
 mod sglang;
+pub(crate) mod vllm;
+mod vllm_results;
 
 use std::path::PathBuf;
 
@@ -18,6 +20,8 @@ use measured::Measured;
 /// What is written, by the tool that reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
+    /// vLLM's client: a JSON file per load point, without single requests
+    Vllm,
     /// SGLang's bench_serving: JSON lines, one load point a line
     Sglang,
     /// llm-d benchmark report 0.2: a JSON file per load point
@@ -46,6 +50,7 @@ impl Format {
     /// The name in flags and paths.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Vllm => "vllm",
             Self::Sglang => "sglang",
             Self::LlmD => "llm-d",
             Self::Criterion => "criterion",
@@ -58,7 +63,7 @@ impl Format {
 
     /// Whether it is one file whatever the run has, which may go to stdout.
     pub(crate) fn is_one_file(self) -> bool {
-        !matches!(self, Self::LlmD | Self::Criterion | Self::GithubAction)
+        !matches!(self, Self::Vllm | Self::LlmD | Self::Criterion | Self::GithubAction)
     }
 }
 
@@ -74,6 +79,7 @@ pub(crate) fn render(
     let measured = Measured::of(report, side)?;
     let one = |name: &str, text: String| Ok(vec![ExportFile { path: name.into(), text }]);
     match format {
+        Format::Vllm => vllm_results::render(&measured),
         Format::Sglang => one("results.jsonl", sglang::render(&measured)?),
         Format::LlmD => llm_d::render(&measured),
         Format::Criterion => criterion::render(&measured),
