@@ -89,6 +89,7 @@ mod export;
 mod report;
 mod summary;
 // Layers 8 and 9: compose, and the surfaces.
+mod bench_serve;
 mod cli;
 mod harness;
 mod macros;
@@ -110,8 +111,8 @@ pub use scenario::length::Weighted;
 pub use scenario::prompt::WORDS;
 pub use scenario::{Length, Load, Prompt, PromptSource, RequestRate, Scenario, ScenarioGroup, Slo};
 pub use settings::{
-    ApiChoice, ApiKey, BaselineChoice, JudgeSettings, Launch, Settings, Skip, SlotStart, Target,
-    Timeouts, TriState,
+    ApiChoice, ApiKey, BaselineChoice, JudgeSettings, Launch, PromptForm, Settings, Skip,
+    SlotStart, Target, Timeouts, TriState,
 };
 
 #[doc(hidden)] // what the macros and the binary call

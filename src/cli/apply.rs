@@ -132,7 +132,11 @@ impl ServerArgs {
         Ok(of("INFEROMETER_API_KEY").or_else(|| of("OPENAI_API_KEY").filter(|_| on_purpose)))
     }
 
-    fn apply(&self, settings: &mut Settings, read: &dyn Fn(&Path) -> Result<String>) -> Result<()> {
+    pub(super) fn apply(
+        &self,
+        settings: &mut Settings,
+        read: &dyn Fn(&Path) -> Result<String>,
+    ) -> Result<()> {
         self.apply_target(settings)?;
         self.server.apply(settings);
         let key = self.key(&settings.target, read)?;

@@ -72,6 +72,10 @@ impl Harness {
         let parsed = match BenchCli::try_parse_from(argv::tidied(std::env::args_os())) {
             Ok(cli) => cli.harness(),
             Err(error) => {
+                if let Some(error) = super::vllm_flag(&error) {
+                    super::tell(&error);
+                    std::process::exit(i32::from(gate::USAGE));
+                }
                 let _ = error.print();
                 std::process::exit(if error.use_stderr() { i32::from(gate::USAGE) } else { 0 });
             }

@@ -4,6 +4,7 @@ mod apply;
 mod args;
 mod argv;
 mod bench;
+mod bench_serve;
 mod calibrate;
 mod compare;
 mod export;
@@ -15,8 +16,10 @@ mod simulate;
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind as ClapError};
 use clap::{Parser, Subcommand};
 
+use crate::bench_serve::flags;
 use crate::compare::gate;
 use crate::error::{Error, Result};
 use crate::report::terminal;
@@ -83,6 +86,9 @@ enum Command {
     Runs(manage::RunsCommand),
     /// List, show, copy, remove, export, import, accept baselines
     Baselines(manage::BaselinesCommand),
+    /// Take a command of `vllm bench serve`: its flags, table and file
+    #[command(args_override_self = true)]
+    BenchServe(Box<bench_serve::BenchServeCommand>),
     /// Read result files of other benchmark clients as a stored run
     Import(import::ImportCommand),
     /// Write a stored run in the files of other tools
@@ -98,11 +104,20 @@ enum Command {
 /// The binary: parses the command line, runs it, and says how it went.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(argv::tidied(std::env::args_os())) {
+    let cli = match Cli::try_parse_from(command_line()) {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };
     finish(dispatch(cli.command))
+}
+
+/// The words of the command line, those of vLLM's command read as vLLM reads them.
+fn command_line() -> Vec<std::ffi::OsString> {
+    let words = std::env::args_os();
+    if std::env::args_os().nth(1).is_some_and(|command| command == "bench-serve") {
+        return words.map(|word| bench_serve::with_dashes(&word)).collect();
+    }
+    argv::tidied(words)
 }
 
 fn dispatch(command: Command) -> Result<u8> {
@@ -115,6 +130,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Report(command) => command.run(),
         Command::Runs(command) => command.run(),
         Command::Baselines(command) => command.run(),
+        Command::BenchServe(command) => command.run(),
         Command::Import(command) => command.run(),
         Command::Export(command) => command.run(),
         Command::Calibrate(command) => command.calibrate(),
@@ -125,9 +141,28 @@ fn dispatch(command: Command) -> Result<u8> {
 
 /// Prints clap's own text: help to stdout with 0, a usage error to stderr with 2.
 fn refused(error: &clap::Error) -> ExitCode {
+    let takes_a_run = |command| {
+        ["run", "preflight", "plan", "list", "calibrate"].iter().any(|name| command == *name)
+    };
+    if std::env::args_os().nth(1).is_some_and(takes_a_run)
+        && let Some(error) = vllm_flag(error)
+    {
+        return finish(Err(error));
+    }
     // A closed pipe is not an error of ours.
     let _ = error.print();
     ExitCode::from(if error.use_stderr() { gate::USAGE } else { gate::FINE })
+}
+
+/// The error for a flag of `vllm bench serve` where a flag of `run` is expected: clap would propose
+/// whichever flag is spelt most alike.
+fn vllm_flag(error: &clap::Error) -> Option<Error> {
+    if error.kind() != ClapError::UnknownArgument {
+        return None;
+    }
+    let ContextValue::String(flag) = error.get(ContextKind::InvalidArg)? else { return None };
+    let hint = flags::hint_for_run(flag)?;
+    Some(Error::usage(format!("`{flag}` is a flag of `vllm bench serve`")).with_hint(hint))
 }
 
 /// The exit code of a command; an error goes to stderr.

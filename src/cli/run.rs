@@ -190,7 +190,7 @@ pub(super) fn drive(mut harness: Harness) -> Result<u8> {
 
 /// Runs a job that ends by itself at the first Ctrl-C; beyond `patience` it is dropped where it
 /// stands, which stops the servers it launched. What was measured before is on disk.
-fn until_told_to_leave<T>(
+pub(super) fn until_told_to_leave<T>(
     interrupt: &Interrupt,
     patience: Urgency,
     job: impl Future<Output = Result<T>>,
@@ -309,6 +309,18 @@ fn loads(args: &super::args::LoadArgs, settings: &Settings) -> Result<Vec<Load>>
             (true, false) => &DEFAULT_CONCURRENCY[..],
         };
         return Ok(sweep.iter().map(|n| Load::concurrency(*n)).collect());
+    }
+    if args.request_rate.iter().all(|rate| *rate == f64::INFINITY) {
+        // vLLM's default: as fast as the cap lets it, which is the closed loop.
+        if args.max_concurrency.is_empty() {
+            return Err(Error::usage("`--request-rate inf` has no limit on requests in flight")
+                .with_hint("add `--max-concurrency N`: a closed loop of N requests"));
+        }
+        return Ok(args.max_concurrency.iter().map(|n| Load::concurrency(*n)).collect());
+    }
+    if let Some(rate) = args.request_rate.iter().find(|rate| !(rate.is_finite() && **rate > 0.0)) {
+        return Err(Error::usage(format!("`--request-rate {rate}` is no rate to sweep"))
+            .with_hint("write rates above 0; `inf` stands alone, with `--max-concurrency N`"));
     }
     let cap = match args.max_concurrency[..] {
         [] => None,

@@ -42,6 +42,7 @@ use crate::store::Store;
 
 pub use calibrate::Calibrated;
 pub use conclude::{Conclusion, compare_stored, rebuild_report};
+pub(crate) use server_handle::client as http_client;
 pub use stored::stored_report;
 
 /// Groups of scenarios and the settings they run with.

@@ -3,14 +3,15 @@
 use crate::drive::RoundOutcome;
 use crate::record::{Finding, FindingCode, RequestRecord, Severity, Window};
 use crate::selftest::{SCHEMA, SelftestReport};
+use crate::sim::Scheme;
 use crate::store::Store;
 use crate::units::{count, significant};
 
 /// What is known of this client on this machine.
 #[derive(Debug)]
 pub(super) enum ProvenCapacity {
-    /// The latest self-test, of a machine like this one.
-    Report(Box<SelftestReport>),
+    /// The latest self-test, of a machine like this one, and what the servers speak.
+    Report(Box<SelftestReport>, Scheme),
     /// Nothing, and why: no claim is made.
     Missing(String),
 }
@@ -56,18 +57,18 @@ fn events_inside(record: &RequestRecord) -> f64 {
 }
 
 impl ProvenCapacity {
-    /// What is stored.
-    pub(super) fn of(store: &Store) -> Self {
+    /// What is stored, for servers that speak `scheme`.
+    pub(super) fn of(store: &Store, scheme: Scheme) -> Self {
         let report: SelftestReport = match store.load_selftest() {
             Ok(Some(report)) => report,
             Ok(None) => return Self::Missing("no self-test is stored".to_owned()),
             Err(error) => return Self::Missing(error.to_string()),
         };
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self::from_report(report, u32::try_from(cores).unwrap_or(u32::MAX))
+        Self::from_report(report, scheme, u32::try_from(cores).unwrap_or(u32::MAX))
     }
 
-    fn from_report(report: SelftestReport, cores: u32) -> Self {
+    fn from_report(report: SelftestReport, scheme: Scheme, cores: u32) -> Self {
         if report.schema != SCHEMA {
             return Self::Missing("the stored self-test is of another version".to_owned());
         }
@@ -77,7 +78,13 @@ impl ProvenCapacity {
                 report.cores
             ));
         }
-        Self::Report(Box::new(report))
+        if report.levels_over(scheme).is_empty() {
+            return Self::Missing(format!(
+                "the stored self-test tried nothing over {}",
+                scheme.name()
+            ));
+        }
+        Self::Report(Box::new(report), scheme)
     }
 
     /// That nothing is known, to be said once a run.
@@ -91,11 +98,11 @@ impl ProvenCapacity {
 
     /// Says that a load point asked more of the client than was proven.
     pub(super) fn beyond(&self, burden: ClientLoad) -> Option<Finding> {
-        let Self::Report(report) = self else { return None };
-        if !report.is_beyond(burden.streams, burden.events_per_s) {
+        let Self::Report(report, scheme) = self else { return None };
+        if !report.is_beyond(*scheme, burden.streams, burden.events_per_s) {
             return None;
         }
-        let proven = match report.proven() {
+        let proven = match report.proven(*scheme) {
             Some(level) => {
                 let word = if level.streams == 1 { "stream" } else { "streams" };
                 let streams = count(u64::from(level.streams));
@@ -141,6 +148,7 @@ mod tests {
             gap_ms: 10.0,
             idle: IdleFloor::default(),
             levels,
+            https_levels: Vec::new(),
         }
     }
 
@@ -155,7 +163,7 @@ mod tests {
             level(64, 5_000.0, Trust::Faithful),
             level(128, 9_000.0, Trust::Beyond),
         ];
-        let proof = ProvenCapacity::from_report(report(levels), 2);
+        let proof = ProvenCapacity::from_report(report(levels), Scheme::Http, 2);
         assert_eq!(proof.missing(), None);
         assert_eq!(beyond(&proof, 64.0, 5_000.0), None, "what was proven is proven");
         let text = beyond(&proof, 63.9, 5_001.4).unwrap();
@@ -165,14 +173,37 @@ mod tests {
     }
 
     #[test]
+    fn https_is_held_against_what_was_proven_over_https() {
+        let over = |https_levels| {
+            let levels = vec![level(64, 5_000.0, Trust::Faithful)];
+            let report = SelftestReport { https_levels, ..report(levels) };
+            ProvenCapacity::from_report(report, Scheme::Https, 2)
+        };
+        let proof = over(vec![level(16, 1_000.0, Trust::Faithful)]);
+        assert!(beyond(&proof, 64.0, 100.0).unwrap().contains("proved 16 streams"));
+        assert_eq!(beyond(&proof, 16.0, 1_000.0), None);
+        let proof = over(Vec::new());
+        assert_eq!(beyond(&proof, 64.0, 100.0), None);
+        assert!(proof.missing().unwrap().text.contains("tried nothing over https"));
+    }
+
+    #[test]
     fn where_nothing_was_proven_every_load_is_beyond() {
-        let proof = ProvenCapacity::from_report(report(vec![level(1, 80.0, Trust::Beyond)]), 2);
+        let proof = ProvenCapacity::from_report(
+            report(vec![level(1, 80.0, Trust::Beyond)]),
+            Scheme::Http,
+            2,
+        );
         assert!(beyond(&proof, 1.0, 1.0).unwrap().contains("proved not even one stream"));
     }
 
     #[test]
     fn the_proof_of_another_machine_claims_nothing() {
-        let proof = ProvenCapacity::from_report(report(vec![level(1, 80.0, Trust::Faithful)]), 4);
+        let proof = ProvenCapacity::from_report(
+            report(vec![level(1, 80.0, Trust::Faithful)]),
+            Scheme::Http,
+            4,
+        );
         assert_eq!(beyond(&proof, 1e6, 1e6), None);
         assert!(proof.missing().unwrap().text.contains("is of 2 cores, and this client has 4"));
     }

@@ -18,7 +18,7 @@ use crate::report::terminal;
 use crate::rng::Seed;
 use crate::scenario::LoadPoint;
 use crate::server;
-use crate::settings::{Launch, Settings};
+use crate::settings::{Launch, PromptForm, Settings};
 use crate::store::{Store, run_id};
 use crate::transport::Redactor;
 
@@ -127,6 +127,9 @@ fn settings_text(settings: &Settings) -> BTreeMap<String, String> {
     put("reference_requests", settings.reference_requests.to_string());
     put("max_error_rate", settings.max_error_rate.to_string());
     put("replay_prompts", settings.replay_prompts.to_string());
+    if settings.prompt_form != PromptForm::Auto {
+        put("prompt_form", format!("{:?}", settings.prompt_form).to_lowercase());
+    }
     for (name, left_out) in [
         ("preflight", settings.skip.preflight),
         ("warm_up", settings.skip.warm_up),

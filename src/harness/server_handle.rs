@@ -182,7 +182,7 @@ fn simulator(preset: &str, slowdown: f64) -> Result<SimConfig> {
 }
 
 /// A client for `url` with the run's key, headers and limits.
-pub(super) fn client(url: &str, settings: &Settings, pool: usize) -> Result<Client> {
+pub(crate) fn client(url: &str, settings: &Settings, pool: usize) -> Result<Client> {
     let ca_cert_pem = match &settings.ca_cert {
         Some(path) => Some(crate::store::files::read_text(path)?.into_bytes()),
         None => None,

@@ -21,8 +21,10 @@ use crate::record::{Finding, FindingCode, Severity, StoredRound, StoredRun};
 use crate::report::lossy::LossyReporter;
 use crate::report::progress::Event;
 use crate::scenario::Load;
-use crate::settings::Settings;
+use crate::settings::{Settings, Target};
+use crate::sim::Scheme;
 use crate::store::{RunWriter, Store};
+use crate::transport::BaseUrl;
 
 /// A server that fails so many starts in a row will fail the next.
 pub(super) const MOST_FAILED_STARTS: u32 = 3;
@@ -79,6 +81,13 @@ pub(super) struct LiveWire {
     pub(super) report: PreflightReport,
 }
 
+/// What the servers of a run speak: the dearer for the client, where they differ.
+fn scheme(settings: &Settings) -> Scheme {
+    let is_tls = |target: &Target| BaseUrl::parse(&target.url).is_ok_and(|url| url.is_tls());
+    let any = server_handle::targets(settings).iter().any(|(_, target)| is_tls(target));
+    if any { Scheme::Https } else { Scheme::Http }
+}
+
 impl<'a> Session<'a> {
     /// A run in a folder of its own, or in that of the run that is taken up again.
     pub(super) fn begin(parts: Parts<'a>, files: PromptFiles, mut run: StoredRun) -> Result<Self> {
@@ -109,7 +118,7 @@ impl<'a> Session<'a> {
             watches: BTreeMap::new(),
             notes,
             store,
-            proof: ProvenCapacity::of(store),
+            proof: ProvenCapacity::of(store, scheme(settings)),
             looks,
         })
     }

@@ -62,6 +62,19 @@ pub enum ApiChoice {
     Chat,
 }
 
+/// How made prompts are sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptForm {
+    /// Token ids where the server takes them, else text.
+    #[default]
+    Auto,
+    /// Text: the server tokenizes it, and its length is approximate.
+    Text,
+    /// Token ids: a server that does not take them is refused.
+    Ids,
+}
+
 /// A parameter that some servers refuse.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -142,6 +155,8 @@ pub struct Settings {
     pub insecure: bool,
     /// Limits of a request.
     pub timeouts: Timeouts,
+    /// How made prompts are sent.
+    pub prompt_form: PromptForm,
     /// Whether answers run to their full length.
     pub ignore_eos: TriState,
     /// The root of lengths, arrivals and prompts.
@@ -263,6 +278,7 @@ impl Settings {
             ca_cert: None,
             insecure: false,
             timeouts: Timeouts::default(),
+            prompt_form: PromptForm::Auto,
             ignore_eos: TriState::Auto,
             seed: Seed(0),
             replay_prompts: false,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::launch::LaunchSpec;
-use super::{ApiChoice, Settings, SlotStart, TriState, value};
+use super::{ApiChoice, PromptForm, Settings, SlotStart, TriState, value};
 use crate::rng::Seed;
 
 /// The settings of `[run]` and of the flags of the same names. What is not given is left as it is.
@@ -63,6 +63,9 @@ pub struct Overrides {
     /// Answers run to their full length: on, off or auto (where the server takes it)
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "on", help_heading = "Load")]
     pub ignore_eos: Option<TriState>,
+    /// Made prompts as text, as token ids, or auto: ids where the server takes them
+    #[arg(long, value_enum, value_name = "FORM", help_heading = "Load")]
+    pub prompt_form: Option<PromptForm>,
     /// Send the same prompt text in every run
     #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Load")]
     pub replay_prompts: Option<bool>,
@@ -99,6 +102,7 @@ impl Overrides {
         set(&mut settings.looks, &self.looks);
         set(&mut settings.slot_start, &self.slot_start);
         set(&mut settings.ignore_eos, &self.ignore_eos);
+        set(&mut settings.prompt_form, &self.prompt_form);
         set(&mut settings.replay_prompts, &self.replay_prompts);
         set(&mut settings.max_error_rate, &self.max_error_rate);
         set(&mut settings.stop_when_saturated, &self.stop_when_saturated);
