@@ -365,7 +365,7 @@ fn slo(limits: &[String]) -> Result<Option<Slo>> {
 /// One short pass of everything, to see that it works: `--test`.
 pub(super) fn shrink_to_test(settings: &mut Settings) {
     settings.num_prompts = Some(1);
-    settings.starts = 1;
+    settings.starts = Some(1);
     settings.rounds = 1;
     settings.skip.reference = true;
     settings.skip.warm_up = true;

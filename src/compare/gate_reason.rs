@@ -38,6 +38,8 @@ pub enum GateCause {
     NothingMeasured,
     /// The run ended before its plan did.
     EndedEarly,
+    /// Starts of a side failed.
+    FailedStarts,
     /// The client ran out of descriptors or ports.
     Client,
     /// A further side's comparison fails.
@@ -165,6 +167,15 @@ pub const NOTHING_MEASURED: &str = "nothing was measured";
 /// How the reason of a run that ended early begins.
 const ENDED_EARLY: &str = "the run ended before its plan did";
 
+/// How the reason of failed starts goes on after its count.
+const FAILED_STARTS: &str = "restarts failed (";
+
+/// The reason of failed starts: `2 of 8 restarts failed (of the new side; restart 3: …)`.
+#[must_use]
+pub fn failed_starts(failed: usize, all: usize, whose: &str, first: &str) -> String {
+    format!("{failed} of {all} {FAILED_STARTS}{whose}; {first})")
+}
+
 /// How the reasons of a cell begin.
 pub(super) fn cell_words(measure: Measure, point: &str) -> String {
     format!("{} at {point}", measure.label())
@@ -197,6 +208,7 @@ fn recalled(text: &str) -> GateCause {
         NOTHING_TO_COMPARE => GateCause::NothingToCompare,
         NOTHING_MEASURED => GateCause::NothingMeasured,
         _ if text.starts_with(ENDED_EARLY) => GateCause::EndedEarly,
+        _ if text.contains(FAILED_STARTS) => GateCause::FailedStarts,
         _ => limit().unwrap_or(GateCause::Client),
     }
 }
@@ -251,6 +263,7 @@ mod tests {
             (GateCause::NothingToCompare, NOTHING_TO_COMPARE.into()),
             (GateCause::NothingMeasured, NOTHING_MEASURED.into()),
             (GateCause::EndedEarly, ended_early("killed")),
+            (GateCause::FailedStarts, failed_starts(1, 6, "new", "restart 3: exit status 1")),
             (GateCause::Client, format!("{point}: the client ran out of ports")),
         ];
         let mut gate = GateResult::default();

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::client;
 use super::faction::{ComparisonContext, RunSet, contender_point};
+use super::failed_starts;
 use super::measure::{self, PointData};
 use crate::clock::Clock;
 use crate::compare::design::{self, Pairing};
@@ -126,6 +127,8 @@ pub(super) struct ConclusionInput {
     pub(super) looks: Option<u32>,
     /// Why the run ended before its plan did.
     pub(super) ended_early: Option<String>,
+    /// The baseline that the run is to be added to.
+    pub(super) append: Option<String>,
 }
 
 /// The report of a run that has just ended, against its other side, its baseline or its last twin.
@@ -143,6 +146,7 @@ pub(super) fn conclude_run(
         grounds.looks = looks;
     }
     let factions = sides.factions;
+    let told = ConclusionInput { append: settings.baseline.append.clone(), ..told };
     let conclusion = conclude(store, &factions, &settings.judge, grounds.as_ref(), told)?;
     if let Some(comparison) = conclusion.report.input().comparisons.first() {
         store.save_comparison(&run.id, comparison)?;
@@ -151,10 +155,20 @@ pub(super) fn conclude_run(
     if let Some(name) = &settings.baseline.save {
         baselines.save(name, &run.id, at)?;
     }
-    if let Some(name) = &settings.baseline.append {
+    let unfit = not_appended(&conclusion.report.input().comparisons, "").is_some();
+    if let Some(name) = settings.baseline.append.as_ref().filter(|_| !unfit) {
         baselines.append(name, &run.id, at)?;
     }
     Ok(conclusion)
+}
+
+/// That a run is not added to a baseline, and why.
+fn not_appended(comparisons: &[Comparison], name: &str) -> Option<Finding> {
+    let why = comparisons.iter().find_map(Comparison::unfit_for_baseline)?;
+    let text = format!("the run was not added to baseline `{name}`: {why}");
+    let remedy =
+        format!("if this is the new level: `inferometer baselines accept {name} --reason …`");
+    Some(Finding::new(FindingCode::NotAppended, Severity::Warning, text).with_mend(remedy))
 }
 
 /// What a run has found so far, by the judge that has the last word; none where there is nothing
@@ -231,6 +245,7 @@ fn conclude(
     require(&contenders, judge_settings, &mut gate)?;
     nothing_measured(&contenders, judge_settings, &mut gate);
     client_failed(factions, judge_settings, &mut gate);
+    failed_starts::gate(factions, &contenders, judge_settings, &mut gate);
     if let Some(reason) = told.ended_early.filter(|_| !judge_settings.no_fail) {
         gate.fail(gate::INVALID, GateCause::EndedEarly, gate_reason::ended_early(&reason));
     }
@@ -243,7 +258,11 @@ fn conclude(
     let input = ReportInput {
         sides: factions.iter().map(side_input).collect(),
         points: gathered.points,
-        findings: comparisons.iter().flat_map(findings).collect(),
+        findings: comparisons
+            .iter()
+            .flat_map(findings)
+            .chain(told.append.and_then(|name| not_appended(&comparisons, &name)))
+            .collect(),
         comparisons,
         gate: gate.clone(),
         knees: knees(&gathered.curves),

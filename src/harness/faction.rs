@@ -72,6 +72,10 @@ impl RunSet {
             facts.definitions.insert(run.definitions.clone());
             let datasets = run.datasets().map(|(path, hash)| (path.to_owned(), hash.to_owned()));
             facts.datasets.extend(datasets);
+            let fact = |name: &str| run.environment.get(name);
+            if let (Some(model), Some(cores)) = (fact("cpu_model"), fact("cpu_cores")) {
+                facts.clients.insert(format!("{model}, {cores} cores"));
+            }
             if let Some(side) = run.sides.get(&self.side) {
                 facts.models.insert(side.model.clone());
                 facts.apis.insert(side.api.clone());

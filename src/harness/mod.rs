@@ -1,10 +1,12 @@
 //! The harness: calls the stages in order. The only module that sees all of them.
 
+mod burn_in;
 mod calibrate;
 mod client;
 mod conclude;
 mod extensions;
 mod faction;
+mod failed_starts;
 mod flags;
 mod health;
 mod measure;
@@ -342,11 +344,12 @@ impl Harness {
         if !settings.looks.is_empty() {
             let bad = || {
                 Error::usage("`--looks` is not a list of looks").with_hint(
-                    "write up to ten ascending numbers of restarts, for example `5,8,12`",
+                    "write up to ten ascending numbers of restarts, each at least 5, for example `5,8,12`",
                 )
             };
             let looks = InterimLooks::at(&settings.looks).ok_or_else(bad)?;
-            settings.starts = settings.starts.max(looks.most_blocks());
+            let asked = settings.starts.unwrap_or(0);
+            settings.starts = Some(asked.max(looks.most_blocks()));
         }
         Ok(settings)
     }

@@ -171,7 +171,7 @@ impl Session<'_> {
     }
 
     /// The wire for a round: its prompts are of this run, this block and this side.
-    fn wire(&self, start: &StartPlan, plan: &RoundPlan) -> Result<Arc<Wire>> {
+    pub(super) fn wire(&self, start: &StartPlan, plan: &RoundPlan) -> Result<Arc<Wire>> {
         let live = self.live(start.side)?;
         let mut salt = self.run.salt;
         if self.plan.design == Design::Routes {

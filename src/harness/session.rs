@@ -151,6 +151,7 @@ impl<'a> Session<'a> {
 
     /// Start by start; where two routes to one engine are compared, both sides at once.
     async fn visits(&mut self) -> Result<()> {
+        self.burn_in().await?;
         let plan = self.plan;
         let together = if plan.design == Design::Routes { 2 } else { 1 };
         for starts in plan.starts.chunks(together) {

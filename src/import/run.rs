@@ -124,9 +124,10 @@ fn blank(order: &Order<'_>, placed: &[Placed]) -> StoredRun {
         let text = format!("the files differ in `{name}`: it is left out of the run's facts");
         findings.push(Finding::new(FindingCode::MixedMetadata, Severity::Note, text));
     }
+    let id = crate::store::run_id(order.at, Some(order.name), "");
     StoredRun {
         schema: SCHEMA,
-        id: crate::store::run_id(order.at, Some(order.name), ""),
+        id: id.clone(),
         name: Some(order.name.to_owned()),
         started_at: began,
         ended_at: ends().max(),
@@ -156,7 +157,8 @@ fn blank(order: &Order<'_>, placed: &[Placed]) -> StoredRun {
             block: 0,
             start: 0,
             at: began,
-            identity: None,
+            // `--append` is the user's word that the files are of a further start.
+            identity: Some(format!("imported {id}")),
             ready_s: None,
             failure: None,
         }],

@@ -124,6 +124,7 @@ codes! {
     ShortRound => "short_round",
     Speculative => "speculative",
     StaleConnections => "stale_connections",
+    NotAppended => "not_appended",
     StartFailed => "start_failed",
     StartTold => "start_told",
     StopFailed => "stop_failed",

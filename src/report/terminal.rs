@@ -219,7 +219,7 @@ fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) 
         Outcome::Regressed | Outcome::Missed | Outcome::Failed => Tone::Bad,
         Outcome::Improved => Tone::Good,
         Outcome::Invalid | Outcome::Inconclusive => Tone::Warn,
-        Outcome::Measured | Outcome::Unchanged | Outcome::NoChangeFound => Tone::Bold,
+        Outcome::Measured | Outcome::Unchanged | Outcome::Undecided => Tone::Bold,
     };
     // Wrapped before it is painted: escapes have no width.
     // Lines after the first are indented by two.

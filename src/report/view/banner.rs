@@ -104,6 +104,10 @@ pub fn headline(input: &ReportInput) -> String {
             more => format!("{first}, and {}", plural(more, "more limit")),
         };
     }
+    let failed = input.gate.reasons.iter().find(|r| r.cause == GateCause::FailedStarts);
+    if let Some(failed) = failed.filter(|_| Outcome::of(input) != Outcome::Regressed) {
+        return failed.text.clone();
+    }
     if input.comparisons.is_empty() {
         return format!("{}; no baseline to compare with", plural(points, "load point"));
     }

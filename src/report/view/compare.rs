@@ -91,6 +91,10 @@ pub struct BestOf {
     pub best: bool,
 }
 
+/// The facts of the client's machine, its GPU and its driver that may explain a difference.
+const MACHINE: [&str; 6] =
+    ["client_version", "hostname", "cpu_model", "cpu_cores", "gpu", "gpu_driver"];
+
 /// The settings and facts of a side, as far as they may explain a difference.
 fn parameters(side: &SideInput) -> BTreeMap<String, String> {
     let Some(run) = side.runs.last() else { return BTreeMap::new() };
@@ -112,6 +116,8 @@ fn parameters(side: &SideInput) -> BTreeMap<String, String> {
         }
         all.extend(server.engine_settings.clone());
     }
+    let machine = MACHINE.into_iter().filter_map(|name| run.environment.get_key_value(name));
+    all.extend(machine.map(|(name, value)| (name.to_owned(), value.clone())));
     all.extend(run.metadata.clone());
     all
 }

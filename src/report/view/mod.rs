@@ -207,10 +207,10 @@ pub fn mode_sentence(comparison: &Comparison) -> &'static str {
         Mode::History => "new restarts against a baseline gathered over time",
         Mode::Routes => "two routes to one running engine, rounds in turn",
         Mode::SingleStart if comparison.blocks > 1 => {
-            "too few restarts for a verdict: advice only, since a change cannot be told from a restart"
+            "too few restarts: only a change that no restart makes is called one"
         }
         Mode::SingleStart => {
-            "one restart against one: advice only, since a change cannot be told from a restart"
+            "one restart against one: only a change that no restart makes is called one"
         }
     }
 }

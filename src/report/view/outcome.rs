@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::compare::{GateCause, GateReason, Verdict, gate};
+use crate::compare::{Cell, GateCause, GateReason, Verdict, gate};
+use crate::metric::Metric;
 use crate::report::ReportInput;
 
 /// What a report says in one word.
@@ -23,8 +24,8 @@ pub enum Outcome {
     Improved,
     /// Shown to be as before.
     Unchanged,
-    /// Nothing changed that the data can tell; of some numbers they cannot.
-    NoChangeFound,
+    /// Nothing changed that the data can tell, and of some numbers they cannot.
+    Undecided,
     /// Not enough data to say.
     Inconclusive,
 }
@@ -62,8 +63,8 @@ impl Outcome {
             Self::Improved
         } else if !any(&[Verdict::Unchanged, Verdict::WithinNoise]) {
             Self::Inconclusive
-        } else if any(&[Verdict::Inconclusive]) {
-            Self::NoChangeFound
+        } else if !is_shown_unchanged(cells) {
+            Self::Undecided
         } else {
             Self::Unchanged
         }
@@ -80,7 +81,7 @@ impl Outcome {
             Self::Invalid => "Not valid",
             Self::Improved => "Improved",
             Self::Unchanged => "Unchanged",
-            Self::NoChangeFound => "No change found",
+            Self::Undecided => "Not decided",
             Self::Inconclusive => "Not enough data",
         }
     }
@@ -93,10 +94,15 @@ impl Outcome {
             Self::Regressed | Self::Missed | Self::Failed => "bad",
             Self::Invalid => "warn",
             Self::Improved => "good",
-            Self::Unchanged | Self::NoChangeFound => "calm",
-            Self::Inconclusive => "unsure",
+            Self::Unchanged => "calm",
+            Self::Undecided | Self::Inconclusive => "unsure",
         }
     }
+}
+
+/// Whether every gated latency and throughput is shown to be as before.
+fn is_shown_unchanged<'a>(mut cells: impl Iterator<Item = &'a Cell>) -> bool {
+    cells.all(|cell| cell.verdict == Verdict::Unchanged || cell.measure.metric == Metric::ErrorRate)
 }
 
 /// The limits that were required and missed, a sentence each.
