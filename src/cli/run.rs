@@ -5,12 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::args::RunArgs;
+use crate::analysis::Conclusion;
 use crate::compare::gate;
 use crate::drive::{Interrupt, Urgency, raise_on_signals};
 use crate::error::{Error, ErrorKind, Result};
-use crate::harness::{
-    Action, Conclusion, Detail, Entry, Harness, OutputFormat, Selection, Surface,
-};
+use crate::harness::{Action, Detail, Entry, Harness, OutputFormat, Selection, Surface};
 use crate::plan::ListFormat;
 use crate::report;
 use crate::report::progress::{self, Reporter, Silent, Stream};

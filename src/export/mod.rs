@@ -2,6 +2,7 @@
 
 mod bencher;
 mod criterion;
+mod file;
 mod github;
 mod llm_d;
 mod measured;
@@ -10,12 +11,12 @@ mod sglang;
 pub(crate) mod vllm;
 mod vllm_results;
 
-use std::path::PathBuf;
-
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::plan::Side;
 use crate::report::{Report, csv};
 use measured::Measured;
+
+pub(crate) use file::ExportFile;
 
 /// What is written, by the tool that reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -36,14 +37,6 @@ pub(crate) enum Format {
     Openmetrics,
     /// Tidy CSV: a row a number
     Csv,
-}
-
-/// One file to write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ExportFile {
-    /// Below the folder that the user names.
-    pub(crate) path: PathBuf,
-    pub(crate) text: String,
 }
 
 impl Format {
@@ -88,12 +81,4 @@ pub(crate) fn render(
         Format::Openmetrics => one("inferometer.prom", openmetrics::render(&measured)),
         Format::Csv => one("results.csv", csv::render(report)),
     }
-}
-
-/// One JSON document, indented, and a line end.
-fn json(value: &impl serde::Serialize) -> Result<String> {
-    let text = serde_json::to_string_pretty(value);
-    let text = text
-        .map_err(|error| Error::store("the figures cannot be written as JSON").with_cause(error))?;
-    Ok(format!("{text}\n"))
 }

@@ -223,14 +223,6 @@ fn dialect(api: ApiChoice) -> Arc<dyn Dialect> {
     }
 }
 
-/// A load as a number, for its place among others of its kind.
-pub(super) fn load_of(load: Load) -> f64 {
-    match load {
-        Load::Concurrency(n) => f64::from(n),
-        Load::RequestRate(rate) => rate.per_s,
-    }
-}
-
 /// About how long a round's window will be; zero where nothing is known.
 fn expected_length(plan: &RoundPlan, e2el_s: Option<f64>) -> Duration {
     let requests = f64::from(plan.stop.requests);

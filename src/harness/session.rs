@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::conclude;
 use super::extensions::Extensions;
-use super::health::Notes;
-use super::measure;
 use super::prompts::PromptFiles;
-use super::proof::ProvenCapacity;
+use super::selftest_file::proven_capacity;
 use super::server_handle::{self, SideServer};
 use super::telemetry::RoundTelemetry;
+use crate::analysis::{self, measure};
 use crate::clock::Clock;
 use crate::compare::interim_looks::{InterimLooks, Step};
+use crate::diagnose::capacity::ProvenCapacity;
+use crate::diagnose::point::PointNotes;
 use crate::drive::{Interrupt, Urgency};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
@@ -30,6 +30,9 @@ use crate::transport::BaseUrl;
 pub(super) const MOST_FAILED_STARTS: u32 = 3;
 /// Connections beyond the planned concurrency, for tails and probes.
 pub(super) const SPARE_CONNECTIONS: usize = 16;
+
+/// The notes of a run, by side and load point in the order of the plan's loads.
+type Notes = BTreeMap<(Side, String), PointNotes>;
 
 /// What a run needs from outside.
 pub(super) struct Parts<'a> {
@@ -118,7 +121,7 @@ impl<'a> Session<'a> {
             watches: BTreeMap::new(),
             notes,
             store,
-            proof: ProvenCapacity::of(store, scheme(settings)),
+            proof: proven_capacity(store, scheme(settings)),
             looks,
         })
     }
@@ -275,7 +278,7 @@ impl<'a> Session<'a> {
             return Ok(false);
         }
         let looks = self.looks.count();
-        let found = conclude::so_far(self.store, self.settings, &self.run, looks)?;
+        let found = analysis::so_far(self.store, self.settings, &self.run, looks)?;
         let changed = found.is_some_and(|comparison| comparison.has_changed());
         if self.looks.after(blocks, changed) != Step::Stop {
             return Ok(false);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::figures;
-use super::{Outcome, mode_sentence, plural};
+use super::{ID_LIMIT, Outcome, mode_sentence, plural};
 use crate::compare::gate_reason::NOTHING_MEASURED;
 use crate::compare::{Cell, Comparison, GateCause, GateReason, Mode, SuiteResult, Verdict};
 use crate::metric::Measure;
@@ -17,8 +17,6 @@ use crate::units;
 
 /// Measures told over all load points.
 const OVERALL_TOLD: usize = 8;
-/// Longest name in the banner.
-pub(super) const ID_LIMIT: usize = 64;
 /// Longest words of a server in the banner.
 const MESSAGE_LIMIT: usize = 160;
 /// Load points told in the banner.
@@ -381,7 +379,7 @@ pub fn limits(input: &ReportInput) -> Vec<String> {
     let subject = input.subject();
     let mut lines = Vec::new();
     for (name, measure) in [("output", Measure::THROUGHPUT), ("requests", Measure::QPS)] {
-        if let Some((text, at)) = super::compare::peak(input, subject, measure) {
+        if let Some((text, at)) = figures::peak(input, subject, measure) {
             let at = super::shorten(&at, ID_LIMIT);
             let whose = match input.sides.last() {
                 Some(side) if input.sides.len() > 2 => {
@@ -440,7 +438,7 @@ fn others(input: &ReportInput, measure: Measure) -> String {
     let sides = input.sides.iter().enumerate().take(input.subject()).take(PEAKS_TOLD);
     let peaks: Vec<String> = sides
         .filter_map(|(index, side)| {
-            let (text, _) = super::compare::peak(input, index, measure)?;
+            let (text, _) = figures::peak(input, index, measure)?;
             Some(format!("{}: {text}", super::shorten(&side.name, ID_LIMIT)))
         })
         .collect();

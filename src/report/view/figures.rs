@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{
     COLUMNS, cell_note, cell_rank, change, change_interval, slug, value, value_interval,
-    verdict_class, verdict_mark,
+    value_unit, verdict_class, verdict_mark,
 };
 use crate::compare::{Cell, Comparison, Verdict};
 use crate::metric::{Measure, Metric, Statistic};
@@ -457,4 +457,13 @@ pub fn latencies(record: &RequestRecord) -> Latencies {
     let after = after.filter(|n| *n > 0);
     let tpot_ms = e2el_ms.zip(ttft_ms).zip(after).map(|((e, t), n)| (e - t) / f64::from(n));
     Latencies { ttft_ms, e2el_ms, tpot_ms }
+}
+
+/// The best number of a measure over all load points of a side, with its load point's id.
+#[must_use]
+pub fn peak(input: &ReportInput, side: usize, measure: Measure) -> Option<(String, String)> {
+    let loads = input.points.iter().filter(|p| p.phase == Phase::Load);
+    let with = loads.filter_map(|p| Some((p, p.get(side, measure).filter(|v| *v > 0.0)?)));
+    let (point, number) = with.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some((value_unit(measure, Some(number)), point.id.clone()))
 }
