@@ -9,7 +9,6 @@ mod measured;
 mod openmetrics;
 mod sglang;
 pub(crate) mod vllm;
-mod vllm_results;
 
 use crate::error::Result;
 use crate::plan::Side;
@@ -21,7 +20,7 @@ pub(crate) use file::ExportFile;
 /// What is written, by the tool that reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// vLLM's client: a JSON file per load point, without single requests
+    /// vLLM's `bench serve --save-result`: a JSON file per load point
     Vllm,
     /// SGLang's bench_serving: JSON lines, one load point a line
     Sglang,
@@ -72,7 +71,7 @@ pub(crate) fn render(
     let measured = Measured::of(report, side)?;
     let one = |name: &str, text: String| Ok(vec![ExportFile { path: name.into(), text }]);
     match format {
-        Format::Vllm => vllm_results::render(&measured),
+        Format::Vllm => vllm::render(&measured),
         Format::Sglang => one("results.jsonl", sglang::render(&measured)?),
         Format::LlmD => llm_d::render(&measured),
         Format::Criterion => criterion::render(&measured),

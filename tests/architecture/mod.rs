@@ -2,6 +2,7 @@
 
 mod circles;
 mod imports;
+mod table;
 
 use std::collections::BTreeMap;
 use std::fs;
