@@ -16,6 +16,7 @@ use crate::compare::side::{ComparedPoint, ComparedSide};
 use crate::compare::{Comparison, GateCause, GateReason, GateResult, Note, gate_reason};
 use crate::diagnose::client;
 use crate::error::Result;
+use crate::metric::Metric;
 use crate::plan::{Phase, Side};
 use crate::record::stored::{DEFINITIONS, RunStatus};
 use crate::record::{Finding, FindingCode, ServerState, Severity, StoredRun};
@@ -294,7 +295,11 @@ fn require(
     for text in &settings.require {
         let requirement: Requirement = text.parse()?;
         for point in subject.points.iter().filter(|p| p.phase == Phase::Load) {
-            let value = point.typical(requirement.measure);
+            let measure = requirement.measure;
+            // Figures of survivors meet no limit; how many failed can still be judged.
+            let fails = point.starts.iter().any(|start| start.status.is_failing());
+            let counts = !fails || measure.metric == Metric::ErrorRate;
+            let value = point.typical(measure).filter(|_| counts);
             if let Some(missed) = requirement.missed(&point.id, value)
                 && !settings.no_fail
             {

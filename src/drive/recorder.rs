@@ -51,6 +51,8 @@ pub(super) struct RoundRecorder {
     unauthorized: u64,
     /// In a row, to the last that ended.
     unreached: u64,
+    /// Timeouts for want of a first byte or of the next token, in a row, to the last that ended.
+    silent: u64,
     /// The latest end of any request entered: no later than this may a window close before.
     pub(super) latest_end_ns: u64,
     e2el_sum_s: f64,
@@ -75,6 +77,7 @@ impl RoundRecorder {
             failed: 0,
             unauthorized: 0,
             unreached: 0,
+            silent: 0,
             latest_end_ns: 0,
             e2el_sum_s: 0.0,
         }
@@ -107,6 +110,8 @@ impl RoundRecorder {
         }
         let unreached = record.failure.is_some_and(FailureKind::is_unreached);
         self.unreached = if unreached { self.unreached + 1 } else { 0 };
+        let silent = record.failure.is_some_and(FailureKind::is_silence);
+        self.silent = if silent { self.silent + 1 } else { 0 };
         if self.failed > EVIDENCE {
             record.evidence = None;
         }
@@ -140,6 +145,13 @@ impl RoundRecorder {
         self.unauthorized > 0
             || self.unreached >= limit.least
             || (attempted >= limit.least && share > limit.share)
+    }
+
+    /// Whether the server stands still: as many requests in a row as are in flight, and two at least,
+    /// timed out with nothing coming. All that were in flight when it stopped have then ended, so this
+    /// takes two time limits at most, whatever the load.
+    pub(super) fn is_hung(&self, in_flight: u32) -> bool {
+        self.silent >= u64::from(in_flight).max(2)
     }
 }
 

@@ -301,7 +301,7 @@ impl<'a, G: Goal> SendLoop<'a, G> {
         let window = self.aim.window();
         let aim = &mut self.aim;
         self.tally.enter(&flight, &exchange, window, |record| aim.look(record));
-        if self.tally.is_beyond(self.limit) {
+        if self.tally.is_beyond(self.limit) || self.tally.is_hung(self.in_flight()) {
             self.stop_sending(now_ns, Ending::Failing);
         }
     }

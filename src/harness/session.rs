@@ -224,6 +224,7 @@ impl<'a> Session<'a> {
     /// The rounds of a start; of two routes, turn and turn about, the order alternating.
     async fn rounds(&mut self, starts: &[StartPlan]) -> Result<()> {
         let most = starts.iter().map(|s| s.rounds.len()).max().unwrap_or(0);
+        let mut measured = false;
         for place in 0..most {
             let mut turn: Vec<&StartPlan> = starts.iter().collect();
             if place % 2 == 1 {
@@ -237,8 +238,14 @@ impl<'a> Session<'a> {
                 if self.is_given_up(start, round) {
                     continue;
                 }
+                // Between rounds only: nothing waits for what follows the last one.
+                if std::mem::replace(&mut measured, true) {
+                    self.cool_down().await;
+                    if self.is_interrupted() {
+                        return Ok(());
+                    }
+                }
                 self.round(start, round).await?;
-                self.cool_down().await;
             }
         }
         Ok(())

@@ -9,6 +9,8 @@ use crate::transport::FailureKind;
 const DEGRADED: f64 = 0.05;
 /// Requests in a row that reached no server, at the end of a round, from which it is lost.
 const UNREACHED_LEAST: usize = 3;
+/// Requests in a row that timed out with nothing coming, at the end of a round, from which it hung.
+const SILENT_LEAST: usize = 2;
 
 /// What happened to the server in a round.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,12 +134,10 @@ fn unreached(ended: &[&RequestRecord]) -> Option<FailureKind> {
 
 /// Whether the round ended in silence: the last answers never came, or broke off, by the limits.
 fn is_hung(ended: &[&RequestRecord]) -> bool {
-    let silent = |r: &&&RequestRecord| {
-        matches!(r.failure, Some(FailureKind::FirstByteTimeout | FailureKind::IdleTimeout))
-    };
+    let silent = |r: &&&RequestRecord| r.failure.is_some_and(FailureKind::is_silence);
     let in_a_row = ended.iter().rev().take_while(silent).count();
     let completed = ended.iter().filter(|r| r.outcome == Outcome::Completed).count();
-    in_a_row >= UNREACHED_LEAST || (in_a_row > 0 && completed == 0)
+    in_a_row >= SILENT_LEAST || (in_a_row > 0 && completed == 0)
 }
 
 /// Degraded or refusing, where more failed than may.

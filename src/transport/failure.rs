@@ -121,6 +121,12 @@ impl FailureKind {
         matches!(self, Self::Dns | Self::ConnectRefused | Self::ConnectTimeout | Self::Connect)
     }
 
+    /// Whether nothing came within a limit.
+    #[must_use]
+    pub const fn is_silence(self) -> bool {
+        matches!(self, Self::FirstByteTimeout | Self::IdleTimeout)
+    }
+
     /// Whether this client's machine is at fault, and no server has a part in it.
     #[must_use]
     pub const fn is_clients(self) -> bool {
