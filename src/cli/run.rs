@@ -1,16 +1,16 @@
 //! `run`, `preflight`, `plan` and `list`: the commands that take scenarios and a server.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 
 use clap::{Args, ValueEnum};
 
 use super::args::RunArgs;
+use crate::analysis::Conclusion;
 use crate::compare::gate;
 use crate::drive::{Interrupt, Urgency, raise_on_signals};
 use crate::error::{Error, ErrorKind, Result};
-use crate::harness::{
-    Action, Conclusion, Detail, Entry, Harness, OutputFormat, Selection, Surface,
-};
+use crate::harness::{Action, Detail, Entry, Harness, OutputFormat, Selection, Surface};
 use crate::plan::ListFormat;
 use crate::record::FindingCode;
 use crate::report;
@@ -196,6 +196,23 @@ pub(super) fn until_told_to_leave<T>(
     patience: Urgency,
     job: impl Future<Output = Result<T>>,
 ) -> Result<T> {
+    let mut result = None;
+    let kept = async { result = Some(job.await) };
+    to_its_end(interrupt, patience, Box::pin(kept))?;
+    result.unwrap_or_else(|| Err(interrupted()))
+}
+
+fn interrupted() -> Error {
+    Error::new(ErrorKind::Interrupted, "interrupted")
+        .with_hint("`inferometer report` shows the rounds that had ended")
+}
+
+/// As above, compiled once for all jobs.
+fn to_its_end(
+    interrupt: &Interrupt,
+    patience: Urgency,
+    job: Pin<Box<dyn Future<Output = ()> + '_>>,
+) -> Result<()> {
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         raise_on_signals(interrupt)?;
@@ -208,9 +225,8 @@ pub(super) fn until_told_to_leave<T>(
             }
         });
         tokio::select! {
-            result = job => result,
-            _ = interrupt.beyond(patience) => Err(Error::new(ErrorKind::Interrupted, "interrupted")
-                .with_hint("`inferometer report` shows the rounds that had ended")),
+            () = job => Ok(()),
+            _ = interrupt.beyond(patience) => Err(interrupted()),
         }
     });
     // A thread that still waits for a file or a name must not hold the process.

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use super::Mode;
 use super::assumed_spread::assumed_sd;
+use super::calibration::Calibration;
 use super::options::ErrorTerm;
 use super::side::ComparedSide;
 use crate::metric::Measure;
+use crate::settings::JudgeSettings;
 use crate::stats::nights::LEAST_NIGHTS;
 
 /// Fewer starts of the base than this carry no gate: with four a paired t at the level of one cell
@@ -51,6 +53,21 @@ pub struct VerdictBasis {
     pub days: DaySpread,
     /// Why there is no verdict, or none of small changes, and what would decide.
     pub advice: Option<String>,
+}
+
+/// Everything a judgement needs besides the two sides.
+#[derive(Debug, Clone)]
+pub struct Judging<'a> {
+    /// Mode and error term.
+    pub standing: &'a VerdictBasis,
+    /// Levels, floors, gates.
+    pub settings: &'a JudgeSettings,
+    /// How many looks share the level.
+    pub looks: u32,
+    /// This machine's own lag, ms.
+    pub idle_lag_ms: f64,
+    /// What is known of this server's own noise.
+    pub calibration: Option<&'a Calibration>,
 }
 
 impl VerdictBasis {

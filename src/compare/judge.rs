@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 
 use super::assumed_spread::assumed_sd;
-use super::calibration::{Calibration, Noise};
+use super::calibration::Noise;
 use super::cell::{Cell as CellInput, HISTOGRAM_RESOLUTION, KnownNoise, Role};
 use super::cells::{self, Pair};
 use super::decide::decide;
-use super::design::{DaySpread, VerdictBasis};
+use super::design::{DaySpread, Judging, VerdictBasis};
 use super::failures::{self, FailureCounts, FailureOptions, FailureResult, Survivors};
 use super::options::{ErrorTerm, Levels, Options};
 use super::side::{ComparedPoint, ComparedSide, incomparable, incomparable_point, other_client};
-use super::validity::{self, Reach};
 use super::values::{self, Values};
 use super::{Cell, Comparison, GateResult, Note, SuiteResult, Verdict};
+use crate::diagnose::validity::{self, Reach};
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::record::stored::RoundStatus;
@@ -22,21 +22,6 @@ use crate::settings::JudgeSettings;
 use crate::stats::proportion::Count;
 use crate::summary::measured::MeasuredStart;
 use crate::units;
-
-/// Everything a judgement needs besides the two sides.
-#[derive(Debug, Clone)]
-pub struct Judging<'a> {
-    /// Mode and error term.
-    pub standing: &'a VerdictBasis,
-    /// Levels, floors, gates.
-    pub settings: &'a JudgeSettings,
-    /// How many looks share the level.
-    pub looks: u32,
-    /// This machine's own lag, ms.
-    pub idle_lag_ms: f64,
-    /// What is known of this server's own noise.
-    pub calibration: Option<&'a Calibration>,
-}
 
 /// Compares two sides. Deterministic: no resampling enters it.
 #[must_use]

@@ -19,7 +19,6 @@ pub mod options;
 mod sample;
 pub mod side;
 mod suspicion;
-pub mod validity;
 mod values;
 pub mod verdict;
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::calibration::nights;
-use super::judge::Judging;
+use super::design::Judging;
 use super::options::ErrorTerm;
 use super::side::{ComparedPoint, first_seen, identity};
-use super::validity::{self, Fault, INVALID_SHARE, Reach};
 use super::{Mode, Note, Verdict};
+use crate::diagnose::validity::{self, Fault, INVALID_SHARE, Reach};
 use crate::metric::Measure;
 use crate::record::stored::RoundStatus;
 use crate::stats::moments::mean;

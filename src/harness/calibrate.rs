@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::faction::RunSet;
-use super::measure::{self, Unit};
-use super::{Conclusion, Harness, conclude, server_handle};
+use super::{Harness, server_handle};
+use crate::analysis::measure::{self, Unit};
+use crate::analysis::runs::RunSet;
+use crate::analysis::{self, Conclusion};
 use crate::clock::Clock;
 use crate::compare::Comparison;
 use crate::compare::calibration::{
@@ -59,7 +60,7 @@ impl Harness {
         let clock = Clock::start();
         let measured = harness.measure(&store, clock, reporter, interrupt).await?;
         let run = &measured.run;
-        let conclusion = conclude::conclude_run(&store, settings, run, clock, measured.told)?;
+        let conclusion = analysis::conclude_run(&store, settings, run, clock, measured.told)?;
         let comparison = conclusion.report.input().comparisons.first();
         let comparison = comparison.ok_or_else(|| {
             Error::server("the server was not measured on both sides: there is nothing to compare")

@@ -120,6 +120,7 @@ codes! {
     RoundCut => "round_cut",
     Saturated => "saturated",
     ScheduleLag => "schedule_lag",
+    ServerLost => "server_lost",
     ServerWord => "server_word",
     ShortRound => "short_round",
     Speculative => "speculative",

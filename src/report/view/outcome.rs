@@ -14,6 +14,10 @@ pub enum Outcome {
     Measured,
     /// Nothing to compare with, and no request completed.
     Failed,
+    /// The server was lost in the middle of the run.
+    ServerLost,
+    /// Nothing to compare with, and load points of the plan have no figures.
+    Incomplete,
     /// A gated cell got worse.
     Regressed,
     /// A limit that was required was missed, and nothing got worse.
@@ -35,12 +39,17 @@ impl Outcome {
     /// the gated cells.
     #[must_use]
     pub fn of(input: &ReportInput) -> Self {
+        let has = |cause: &GateCause| input.gate.reasons.iter().any(|r| r.cause == *cause);
+        if has(&GateCause::ServerLost) {
+            return Self::ServerLost;
+        }
         if input.comparisons.is_empty() {
             // Where a load point is stopped early, none of its failures is a measured request.
             let (completed, _) = super::requests(input);
             return match input.gate.exit_code {
                 _ if completed == 0 => Self::Failed,
                 gate::REGRESSION => Self::Missed,
+                _ if has(&GateCause::PointMissing) => Self::Incomplete,
                 _ => Self::Measured,
             };
         }
@@ -76,6 +85,8 @@ impl Outcome {
         match self {
             Self::Measured => "Measured",
             Self::Failed => "Nothing completed",
+            Self::ServerLost => "Server lost",
+            Self::Incomplete => "Incomplete",
             Self::Regressed => "Regressed",
             Self::Missed => "Limit missed",
             Self::Invalid => "Not valid",
@@ -91,8 +102,8 @@ impl Outcome {
     pub fn class(self) -> &'static str {
         match self {
             Self::Measured => "neutral",
-            Self::Regressed | Self::Missed | Self::Failed => "bad",
-            Self::Invalid => "warn",
+            Self::Regressed | Self::Missed | Self::Failed | Self::ServerLost => "bad",
+            Self::Invalid | Self::Incomplete => "warn",
             Self::Improved => "good",
             Self::Unchanged => "calm",
             Self::Undecided | Self::Inconclusive => "unsure",

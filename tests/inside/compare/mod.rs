@@ -11,9 +11,9 @@ mod stored;
 
 use std::path::Path;
 
+use inferometer::analysis::{Conclusion, rebuild_report};
 use inferometer::compare::Comparison;
 use inferometer::drive::Interrupt;
-use inferometer::harness::{Conclusion, rebuild_report};
 use inferometer::record::stored::{Health, RoundStatus};
 use inferometer::report::progress::Silent;
 use inferometer::rng::Seed;

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use inferometer::compare::calibration::{CalibratedTime, Calibration, CellNoise, work_of};
+use inferometer::compare::design::Judging;
 use inferometer::compare::design::{DaySpread, Pairing, standing};
-use inferometer::compare::judge::{Judging, judge};
+use inferometer::compare::judge::judge;
 use inferometer::compare::options::Sharing;
 use inferometer::compare::side::{ComparedPoint, ComparedSide, Facts};
 use inferometer::compare::{Cell, Comparison, Mode, Verdict};
@@ -46,6 +47,7 @@ pub(super) fn start(block: u32, at_s: i64, identity: Option<&str>, ms: f64) -> M
         ..Summary::default()
     };
     MeasuredStart {
+        server: inferometer::record::ServerState::Ran,
         run: format!("run-{at_s}"),
         block,
         start: block,

@@ -1,8 +1,8 @@
 //! Samples: how many a statistic needs before it says something.
 
-use super::Summary;
 use crate::metric::{Metric, Statistic};
 use crate::record::{Finding, FindingCode, Severity};
+use crate::summary::Summary;
 
 /// The fewest samples of a statistic.
 ///

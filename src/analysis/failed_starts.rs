@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::faction::RunSet;
+use super::runs::RunSet;
 use crate::compare::exit::INVALID;
 use crate::compare::gate_reason;
 use crate::compare::side::ComparedSide;
