@@ -83,10 +83,12 @@ mod store;
 mod telemetry;
 // Layers 5 to 7: summarise, judge, show.
 mod compare;
+mod diagnose;
 mod export;
 mod report;
 mod summary;
 // Layers 8 and 9: compose, and the surfaces.
+mod analysis;
 mod bench_serve;
 mod cli;
 mod harness;
@@ -96,13 +98,14 @@ mod selftest;
 #[cfg_attr(not(any(test, feature = "internals")), allow(dead_code, unused_imports))]
 mod sim;
 
+pub use analysis::Conclusion;
 pub use api::chat::Chat;
 pub use api::completions::Completions;
 pub use api::{Content, Dialect, GenerateRequest, Offers, Place as TokenPlace, StreamEvent, Usage};
 pub use cli::bench_main;
 pub use drive::{Interrupt, Progress};
 pub use error::{Error, ErrorKind, Result};
-pub use harness::{Conclusion, Harness};
+pub use harness::Harness;
 pub use metric::{Measure, Metric, Statistic};
 pub use report::progress::{Event, Reporter, Silent};
 pub use rng::Seed;

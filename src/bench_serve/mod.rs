@@ -78,7 +78,7 @@ pub(crate) async fn run(
     listener: &mut Listener<'_>,
 ) -> Result<Outcome> {
     let clock = Clock::start();
-    let in_flight = options.max_concurrency.unwrap_or(options.num_prompts) as usize;
+    let in_flight = options.most_in_flight() as usize;
     let url = &options.settings.target.url;
     let client = http_client(url, &options.settings, in_flight + SPARE_CONNECTIONS)?;
     wait_until_ready(&client, clock, options.ready_timeout, interrupt).await?;
@@ -199,7 +199,7 @@ async fn check(
     listener: &mut Listener<'_>,
 ) -> Result<PreflightReport> {
     let (longest_input, longest_output) = options.dataset.longest();
-    let highest_concurrency = options.max_concurrency.unwrap_or(options.num_prompts);
+    let highest_concurrency = options.most_in_flight();
     let demands = Demands { longest_input, longest_output, highest_concurrency };
     let settings: &Settings = &options.settings;
     let found = Box::pin(preflight::run(client, clock, settings, demands)).await;

@@ -37,6 +37,20 @@ pub(crate) struct Options {
     pub(crate) shows_progress: bool,
 }
 
+impl Options {
+    /// Requests that may be in flight at once: without a limit, half a minute of arrivals, since
+    /// beyond that a server is saturated; at an infinite rate all of them.
+    pub(crate) fn most_in_flight(&self) -> u32 {
+        /// Seconds of arrivals.
+        const WAITING_S: f64 = 30.0;
+        let ramp_up = self.arrivals.ramp_up.map(|ramp| f64::from(ramp.end_rps));
+        let rate = ramp_up.unwrap_or(self.arrivals.rate);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
+        let arrivals = (rate * WAITING_S).ceil() as u32;
+        self.max_concurrency.unwrap_or(u32::MAX).min(arrivals).min(self.num_prompts).max(1)
+    }
+}
+
 /// What every body carries beside model, prompt and length.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BodyOptions {

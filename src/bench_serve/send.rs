@@ -71,7 +71,7 @@ pub(super) struct Sent {
 
 impl Sender {
     /// Sends every sample at its due time (seconds after the start), at most `limit` in flight, and
-    /// reads every answer to its end. The first Ctrl-C stops what is in flight.
+    /// reads every answer to its end. After a Ctrl-C nothing more is sent.
     pub(super) async fn send_all(
         &self,
         samples: &Arc<Vec<Sample>>,
@@ -87,8 +87,10 @@ impl Sender {
         let mut flights: JoinSet<Answer> = JoinSet::new();
         let mut answers = Vec::with_capacity(samples.len());
         let mut end_ns = begin_ns;
-        while answers.len() < samples.len() {
-            while flights.len() < limit
+        let mut is_interrupted = false;
+        while answers.len() < samples.len() && !(is_interrupted && flights.is_empty()) {
+            while !is_interrupted
+                && flights.len() < limit
                 && let Some(arrival) = waiting.pop_front()
             {
                 let (sender, samples) = (self.clone(), Arc::clone(samples));
@@ -96,7 +98,7 @@ impl Sender {
             }
             tokio::select! {
                 biased;
-                _ = interrupt.beyond(Urgency::None) => break,
+                _ = interrupt.beyond(Urgency::None), if !is_interrupted => is_interrupted = true,
                 Some(ended) = flights.join_next() => {
                     end_ns = self.clock.now_ns();
                     answers.push(ended.map_err(|error| {

@@ -12,7 +12,7 @@ use crate::bench_serve::options::Options;
 use crate::bench_serve::{self, Event, Outcome};
 use crate::compare::gate;
 use crate::drive::{Interrupt, Urgency};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::report::terminal;
 use crate::settings::PromptForm;
 
@@ -317,11 +317,15 @@ impl BenchServeCommand {
             }
         };
         let interrupt = Interrupt::new();
-        // The job ends by itself at the first Ctrl-C; the second leaves at once.
         let job = bench_serve::run(&options, &interrupt, &mut listener);
         let outcome = super::run::until_told_to_leave(&interrupt, Urgency::Drain, Box::pin(job));
         bar.finish_and_clear();
-        conclude(&outcome?)
+        match outcome {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                Err(Error::new(ErrorKind::Interrupted, "interrupted: no result file is written"))
+            }
+            outcome => conclude(&outcome?),
+        }
     }
 
     /// A sentence for each flag that has no effect.

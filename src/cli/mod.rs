@@ -13,6 +13,7 @@ mod manage;
 mod run;
 mod selftest;
 mod simulate;
+mod wrap;
 
 use std::process::ExitCode;
 
@@ -20,6 +21,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind as ClapError};
 use clap::{Parser, Subcommand};
 
 use crate::bench_serve::flags;
+use wrap::broken;
+
 use crate::compare::gate;
 use crate::error::{Error, Result};
 use crate::report::terminal;
@@ -182,46 +185,4 @@ fn tell(error: &Error) {
         error.render().lines().map(|line| broken(line, terminal::width())).collect();
     // Where stderr is closed there is nobody to tell.
     let _ = terminal::print_message(&format!("{}\n", lines.join("\n")));
-}
-
-/// A sentence of an error in lines of at most `width` characters where its words allow it; anything
-/// else (a line of a file, a caret below it, a log's tail) as it stands.
-fn broken(line: &str, width: usize) -> String {
-    let leads = ["error: ", "  because: ", "  hint: ", "gate: "];
-    let is_sentence = leads.iter().any(|lead| line.starts_with(lead));
-    if !is_sentence || line.chars().count() <= width {
-        return line.to_owned();
-    }
-    let indent = line.len() - line.trim_start().len();
-    let mut broken = " ".repeat(indent);
-    let mut used = indent;
-    for (place, word) in line.split_whitespace().enumerate() {
-        let length = word.chars().count();
-        match place {
-            0 => {}
-            _ if used + 1 + length > width => {
-                broken.push_str("\n        ");
-                used = 8;
-            }
-            _ => {
-                broken.push(' ');
-                used += 1;
-            }
-        }
-        broken.push_str(word);
-        used += length;
-    }
-    broken
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sentences_are_broken_and_quoted_lines_are_not() {
-        assert_eq!(broken("  hint: aa bb cc", 13), "  hint: aa bb\n        cc");
-        assert_eq!(broken("error: short", 13), "error: short");
-        assert_eq!(broken("3 | a line of a file", 13), "3 | a line of a file");
-    }
 }

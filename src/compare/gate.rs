@@ -1,6 +1,6 @@
 //! The gate: what decides the exit code of a comparison, and the limits that a user sets.
 
-pub use super::exit::{FINE, INTERRUPTED, INVALID, REGRESSION, USAGE, exit_code};
+pub use super::exit::{FINE, INTERRUPTED, INVALID, REGRESSION, SERVER, USAGE, exit_code};
 use super::gate_reason::{GAIN, NOTHING_TO_COMPARE, cell_words, limit_missed, suite_words};
 use super::{Cell, Comparison, GateCause, GateResult, Verdict};
 use crate::error::{Error, Result};

@@ -3,7 +3,11 @@
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
+use super::ExportFile;
+use super::measured::{Measured, Point};
 use crate::error::{Error, Result};
+use crate::metric::Metric;
+use crate::scenario::Load;
 
 /// One result: fields in the order in which they were first set.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -105,6 +109,75 @@ impl FileName<'_> {
         let model = self.model_id.rsplit('/').next().unwrap_or(self.model_id);
         format!("{}-{rate}{limit}-{model}-{}.json", self.label, self.date)
     }
+}
+
+/// The latencies: our metric (their clock starts at the send) and their name.
+const LATENCIES: [(Metric, &str); 4] = [
+    (Metric::TtftFromSent, "ttft"),
+    (Metric::Tpot, "tpot"),
+    (Metric::Itl, "itl"),
+    (Metric::E2elFromSent, "e2el"),
+];
+
+/// A file for each load point, named by it.
+pub(super) fn render(measured: &Measured<'_>) -> Result<Vec<ExportFile>> {
+    measured
+        .loads()
+        .map(|point| {
+            let path = format!("{}.json", point.file_name()).into();
+            Ok(ExportFile { path, text: result_of(measured, point).to_json()? + "\n" })
+        })
+        .collect()
+}
+
+/// The figures of a stored run under vLLM's names. Its rates are those of the measured window, which
+/// `definitions` says.
+fn result_of(measured: &Measured<'_>, point: &Point<'_>) -> VllmResult {
+    let summary = point.summary();
+    let (request_rate, burstiness, max_concurrency) = match point.input.point.load {
+        Load::Concurrency(cap) => (f64::INFINITY, 1.0, Some(cap)),
+        Load::RequestRate(rate) => (rate.per_s, rate.burstiness, rate.max_concurrency),
+    };
+    let server = measured.server();
+    let model = server.map_or("", |server| server.model.as_str());
+    let is_chat = server.is_some_and(|server| server.api == "chat");
+    let metadata: Vec<(String, String)> = measured.run.metadata.clone().into_iter().collect();
+    let mut result = VllmResult::new(Header {
+        date: &measured.run.started_at.strftime("%Y%m%d-%H%M%S").to_string(),
+        backend: if is_chat { "openai-chat" } else { "openai" },
+        label: measured.run.name.as_deref(),
+        model_id: model,
+        tokenizer_id: model,
+        num_prompts: u32::try_from(summary.completed + summary.failed).unwrap_or(u32::MAX),
+        metadata: &metadata,
+        request_rate,
+        burstiness,
+        max_concurrency,
+    });
+    result.set("duration", json!(summary.duration_s));
+    result.set("completed", json!(summary.completed));
+    result.set("failed", json!(summary.failed));
+    result.set("total_input_tokens", json!(summary.input_tokens));
+    result.set("total_output_tokens", json!(summary.output_tokens));
+    result.set("request_throughput", json!(summary.request_throughput));
+    result.set("request_goodput", json!(summary.goodput));
+    result.set("output_throughput", json!(summary.output_throughput));
+    result.set("total_token_throughput", json!(summary.total_token_throughput));
+    for (metric, name) in LATENCIES {
+        let distribution = summary.distributions.get(&metric).copied().unwrap_or_default();
+        for (statistic, value) in [
+            ("mean", distribution.mean),
+            ("median", distribution.p50),
+            ("std", distribution.std),
+            ("p90", distribution.p90),
+            ("p95", distribution.p95),
+            ("p99", distribution.p99),
+        ] {
+            result.set(&format!("{statistic}_{name}_ms"), json!(value));
+        }
+    }
+    result.set("inferometer", json!({ "definitions": measured.run.definitions }));
+    result
 }
 
 #[cfg(test)]

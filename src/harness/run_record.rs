@@ -116,7 +116,7 @@ fn stored_points(plan: &Plan) -> Vec<StoredPoint> {
 fn settings_text(settings: &Settings) -> BTreeMap<String, String> {
     let mut text = BTreeMap::new();
     let mut put = |name: &str, value: String| text.insert(name.to_owned(), value);
-    put("starts", settings.starts.to_string());
+    put("starts", settings.planned_starts().to_string());
     if !settings.looks.is_empty() {
         put("looks", settings.looks.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
     }
@@ -134,6 +134,7 @@ fn settings_text(settings: &Settings) -> BTreeMap<String, String> {
         ("preflight", settings.skip.preflight),
         ("warm_up", settings.skip.warm_up),
         ("reference", settings.skip.reference),
+        ("burn_in", settings.skip.burn_in),
     ] {
         if left_out {
             put(&format!("no_{name}"), "true".to_owned());

@@ -96,6 +96,7 @@ impl SelftestReport {
 
     /// Whether a load over a scheme lies beyond what was proven.
     #[must_use]
+    #[cfg(test)]
     pub fn is_beyond(&self, scheme: Scheme, streams: f64, events_per_s: f64) -> bool {
         self.proven(scheme).is_none_or(|level| {
             streams > f64::from(level.streams) || events_per_s > level.events_per_s

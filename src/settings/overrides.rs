@@ -19,10 +19,13 @@ pub struct Overrides {
     /// Name of the run, for its folder
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     pub name: Option<String>,
-    /// Launches of the server per side
+    /// Launches of the server per side; 8 where both sides can be launched
     #[arg(long, value_name = "M", value_parser = value::repeats, help_heading = "Run")]
     #[serde(deserialize_with = "value::some_repeats")]
     pub starts: Option<NonZeroU32>,
+    /// The server was restarted for this run, by my word: it does not tell itself
+    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Run")]
+    pub restarted: Option<bool>,
     /// Measured passes of a load point within a start
     #[arg(long, value_name = "J", value_parser = value::repeats, help_heading = "Run")]
     #[serde(deserialize_with = "value::some_repeats")]
@@ -90,7 +93,8 @@ impl Overrides {
     pub fn apply(&self, settings: &mut Settings) {
         let count = |given: Option<NonZeroU32>| given.map(NonZeroU32::get);
         set_some(&mut settings.name, &self.name);
-        set(&mut settings.starts, &count(self.starts));
+        set_some(&mut settings.starts, &count(self.starts));
+        set(&mut settings.restarted, &self.restarted);
         set(&mut settings.rounds, &count(self.rounds));
         set(&mut settings.seed, &self.seed.map(Seed));
         set_some(&mut settings.num_prompts, &count(self.num_prompts));

@@ -1,6 +1,7 @@
 //! What a run measured, start by start: the input of comparisons and reports.
 
 use super::Summary;
+use crate::record::ServerState;
 use crate::record::stored::{Health, RoundStatus, WarmUp};
 use crate::rng::Seed;
 
@@ -21,6 +22,8 @@ pub struct MeasuredStart {
     pub identity: Option<String>,
     /// The worst status of its rounds.
     pub status: RoundStatus,
+    /// What happened to the server, the gravest of its rounds.
+    pub server: ServerState,
     /// The health of each round.
     pub health: Vec<Health>,
     /// The warm-up of its last round.

@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderName, StatusCode};
 use hyper::body::Incoming;
 
 use super::connection::{Connection, ConnectionError};
-use super::evidence::Redactor;
 use super::pool::{ConnectionInfo, ConnectionPool};
+use super::redact::Redactor;
 use crate::settings::Timeouts;
 
 /// A request about to be sent, and what surrounds it.

@@ -2,22 +2,24 @@
 //!
 //! A connection's task notes wake-ups while it works and is woken by them while it waits
 //! ([`super::connection`]). What could lose one is tried here, over both schemes, on one thread and on
-//! several: bodies in many small pieces, readers slower than the server, reads given up half-way, and
-//! readers that hand their connection to another task.
+//! several: bodies in many small pieces, readers slower than the server, reads given up half-way,
+//! readers that hand their connection to another task, and sockets that become readable just as the
+//! task, having found nothing, is about to wait.
 
 use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::connection::Connection;
-use super::connector::Connector;
 use super::tls::Tls;
 use super::{BaseUrl, ClientSettings};
 use crate::rng::Seed;
@@ -90,8 +92,7 @@ async fn stress(scheme: Scheme) {
 
 /// Asks again and again over one connection, and checks every byte.
 async fn read_all(settings: ClientSettings, reader: Reader, seed: Seed) {
-    let tls = Tls::new(&settings).unwrap();
-    let mut connection = Connector::new(&settings, &tls).unwrap().connect().await.unwrap();
+    let mut connection = connect(&settings, seed).await;
     for number in 0..REQUESTS {
         let length = seed.nth(number).0 % (MOST_PIECES * MOST_PIECE_BYTES / 2);
         let request = Request::post(format!("/{length}")).header("host", "h");
@@ -112,6 +113,63 @@ async fn read_all(settings: ClientSettings, reader: Reader, seed: Seed) {
         assert!(answer.read == whole, "{reader:?}: {} of {length} bytes", answer.read.len());
         connection = answer.connection;
         assert!(connection.is_free(), "{reader:?}: an answer read to its end frees its connection");
+    }
+}
+
+async fn connect(settings: &ClientSettings, seed: Seed) -> Connection {
+    let url = &settings.base_url;
+    let socket = TcpStream::connect((url.host(), url.port())).await.unwrap();
+    socket.set_nodelay(true).unwrap();
+    if !url.is_tls() {
+        return Connection::open(Restless { inner: socket, polls: 0, seed }).await.unwrap();
+    }
+    let session = Tls::new(settings).unwrap().session(url.host()).unwrap();
+    let inner = session.handshake(socket).await.unwrap();
+    Connection::open(Restless { inner, polls: 0, seed }).await.unwrap()
+}
+
+/// A socket of which many reads find nothing and are woken at once: while the task that read is still
+/// at work, or from another task.
+struct Restless<S> {
+    inner: S,
+    polls: u64,
+    seed: Seed,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Restless<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.polls += 1;
+        match self.seed.nth(self.polls).0 % 4 {
+            0 => cx.waker().wake_by_ref(),
+            1 => {
+                let waker = cx.waker().clone();
+                tokio::spawn(async move { waker.wake() });
+            }
+            _ => return Pin::new(&mut self.inner).poll_read(cx, into),
+        }
+        Poll::Pending
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Restless<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
 

@@ -109,6 +109,24 @@ impl FailureKind {
         }
     }
 
+    /// The name for people: `connect refused`, `server error`.
+    #[must_use]
+    pub fn words(self) -> String {
+        self.name().replace('_', " ")
+    }
+
+    /// Whether no server was reached, by no fault of this machine's.
+    #[must_use]
+    pub const fn is_unreached(self) -> bool {
+        matches!(self, Self::Dns | Self::ConnectRefused | Self::ConnectTimeout | Self::Connect)
+    }
+
+    /// Whether nothing came within a limit.
+    #[must_use]
+    pub const fn is_silence(self) -> bool {
+        matches!(self, Self::FirstByteTimeout | Self::IdleTimeout)
+    }
+
     /// Whether this client's machine is at fault, and no server has a part in it.
     #[must_use]
     pub const fn is_clients(self) -> bool {

@@ -9,11 +9,11 @@ mod connection;
 mod connection_stress;
 mod connector;
 mod error_body;
-mod evidence;
 mod exchange;
 pub mod failure;
-pub(crate) mod page;
+mod failure_excerpt;
 mod pool;
+mod redact;
 mod response_reader;
 pub mod sse;
 pub mod timeline;
@@ -24,7 +24,8 @@ mod token_counter;
 #[cfg(feature = "tls")]
 mod unverified;
 
-pub(crate) use evidence::Redactor;
+pub(crate) use error_body::{Page, is_page};
+pub(crate) use redact::Redactor;
 
 pub use base_url::BaseUrl;
 pub use client::{Client, ClientSettings};

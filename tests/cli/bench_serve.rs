@@ -1,11 +1,14 @@
 //! `bench-serve`: a shell loop, a script and a reader written for vLLM's client work unchanged.
 
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Stdio};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::{Place, Said, simulator};
+use super::{Place, Said, simulator, within_limit};
 
 /// The loop of the guides, lengths scaled down.
 const LOOP: &str = r#"
@@ -15,7 +18,7 @@ for CONC in 1 4 16; do
     --model sim \
     --port $PORT \
     --dataset-name random \
-    --random-input-len 64 --random-output-len 16 --random-range-ratio 0.25 \
+    --random-input-len 64 --random-output-len 16 \
     --max-concurrency $CONC \
     --num-prompts $((CONC * 4)) \
     --num-warmups 2 \
@@ -58,12 +61,48 @@ fn the_loop_of_a_guide_runs_and_its_plot_is_drawn() {
         assert!(throughput > 0.0 && ttft > 0.0 && tpot > 0.0, "{result}");
         assert_eq!(result["max_concurrency"], concurrency);
         assert_eq!(result["request_rate"], "inf");
-        // Lengths of 48 to 80 tokens, 64 on average.
-        let tokens = result["total_input_tokens"].as_f64().unwrap() / requests;
-        assert!((48.0..=80.0).contains(&tokens), "{tokens} tokens a prompt");
+        assert_eq!(result["total_input_tokens"].as_f64(), Some(64.0 * requests));
     }
-    let table = place.run(&["import", "results", "--as=guide"]).ended_with(0);
-    assert!(table.stdout.contains("c16"), "{}", table.stdout);
+    for name in ["A", "B"] {
+        let read = place.run(&["import", "results", "--as", name]).ended_with(0);
+        assert!(read.stdout.contains("c16"), "{}", read.stdout);
+    }
+    let table = place.run(&["compare", "A", "B"]);
+    for load in ["c1", "c4", "c16"] {
+        assert!(table.stdout.contains(&format!("import/64x16/{load}")), "{}", table.stdout);
+    }
+    assert!(!table.stdout.contains("0 completed requests"), "{}", table.stdout);
+}
+
+#[test]
+fn an_interrupted_benchmark_shows_what_ended_and_writes_no_file() {
+    let server = simulator(|_| {});
+    let place = Place::new();
+    let url = server.url();
+    let endless = ["--num-prompts=100000", "--request-rate=50", "--save-result"];
+    let base = ["bench-serve", "--base-url", &url, "--input-len=8", "--output-len=2"];
+    let mut command = place.command(&[&base[..], &endless].concat());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("benchmarking") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended too early");
+    }
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGINT).unwrap();
+    let mut told = String::new();
+    stderr.read_to_string(&mut told).unwrap();
+    let output = within_limit(child);
+    assert_eq!(output.status.code(), Some(130), "{told}");
+    assert!(told.contains("no result file is written"), "{told}");
+    assert!(place.files().is_empty());
+}
+
+#[test]
+fn a_server_that_does_not_come_up_is_waited_for_and_named() {
+    let wait = ["--ready-check-timeout-sec=1"];
+    let said = bench(&Place::new(), "http://127.0.0.1:1", &wait).ended_with(3).fit_to_read();
+    assert!(said.stderr.contains("the server does not answer after 1 s"), "{}", said.stderr);
 }
 
 /// A benchmark of a few requests, with more flags.

@@ -177,6 +177,17 @@ fn a_pasted_flag_of_vllm_gets_its_translation() {
 }
 
 #[test]
+fn prompts_are_text_where_that_is_asked_for() {
+    let asked = |form: &str| Place::new().run(&["preflight", form]);
+    let text = asked("--prompt-form=text").ended_with(0).stdout;
+    assert!(text.contains("prompts of text"), "{text}");
+    let ids = asked("--prompt-form=ids").ended_with(0).stdout;
+    assert!(ids.contains("prompts of token ids"), "{ids}");
+    let chat = Place::new().run(&["preflight", "--api=chat", "--prompt-form=ids"]).ended_with(3);
+    assert!(chat.stderr.contains("takes no prompts of token ids"), "{}", chat.stderr);
+}
+
+#[test]
 fn a_rate_without_end_is_the_closed_loop() {
     let closed = ids(&["--request-rate=inf", "--max-concurrency=4,16"]);
     assert_eq!(closed, ["run/512x128/c4", "run/512x128/c16"]);

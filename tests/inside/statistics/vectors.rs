@@ -6,7 +6,7 @@ use inferometer::stats::distribution::{beta_inc, normal_cdf, normal_quantile, t_
 use inferometer::stats::gamma::{digamma, trigamma, trigamma_inverse};
 use inferometer::stats::mser::{SearchEnd, mser5};
 use inferometer::stats::multiple::{benjamini_hochberg, holm};
-use inferometer::stats::planning::Plan;
+use inferometer::stats::planning::{Freedom, Plan};
 use inferometer::stats::proportion::{
     Count, clopper_pearson, deflate, fisher_more, newcombe, wilson,
 };
@@ -292,6 +292,7 @@ fn plans() {
             floor: input("floor"),
             alpha: input("alpha"),
             cells: whole(&case.input["G"]) as usize,
+            freedom: Freedom::Paired,
         };
         case.field("power_at_12", plan.power(12));
         // The file grants one start either way.

@@ -32,7 +32,7 @@ pub fn too_few(metric: Metric, statistic: Statistic, count: u64) -> Option<Strin
 /// least demanding one that is not carried is named, since the others follow.
 #[must_use]
 #[cfg(test)]
-pub fn finding(summary: &super::Summary, point: &str) -> Option<Finding> {
+pub fn finding(summary: &crate::summary::Summary, point: &str) -> Option<Finding> {
     let count = summary.distributions.get(&Metric::Ttft).map_or(0, |ttft| ttft.count);
     of_count(count).map(|finding| finding.at(point))
 }

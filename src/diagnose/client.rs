@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::health::{FAULTY_SHARE, PointNotes, RoundNotes};
-use crate::compare::validity::{self, Fault, Reach};
+use super::point::{FAULTY_SHARE, PointNotes, RoundNotes};
+use super::validity::{self, Fault, Reach};
 use crate::record::{Finding, FindingCode, Severity};
 use crate::transport::FailureKind;
 
@@ -33,7 +33,7 @@ const SHORTAGES: [Shortage; 2] = [
 impl PointNotes {
     /// Lags, CPU and slots that D.8 calls invalid, where enough rounds show them; in fewer rounds they
     /// are a warning. What a median shows is told in place of what only the p99 does.
-    pub(super) fn client_findings(&self) -> Vec<Finding> {
+    pub(crate) fn client_findings(&self) -> Vec<Finding> {
         let mut by_code: BTreeMap<FindingCode, (u64, Fault)> = BTreeMap::new();
         for round in &self.rounds {
             let mut told = BTreeMap::new();
@@ -65,13 +65,16 @@ impl PointNotes {
     }
 
     fn client_faults(&self, round: &RoundNotes) -> Vec<Fault> {
+        if round.status.is_failing() {
+            return Vec::new(); // slots that wait on a failing server are not late by the client's fault
+        }
         let (health, ttft_ms) = (&round.health, round.ttft_p50_ms);
         validity::health_faults(health, ttft_ms, self.point.load, self.idle_lag_ms)
     }
 
     /// The fault that makes the client the limit, where enough rounds show one. An event loop that is
     /// late at p99 alone is none: a hiccup of the machine moves tails, but holds no load back.
-    pub(super) fn client_limit(&self) -> Option<String> {
+    pub(crate) fn client_limit(&self) -> Option<String> {
         let short = SHORTAGES.iter().find(|s| self.own_failures.contains_key(&s.kind));
         if let Some(shortage) = short {
             return Some(format!("it ran out of {}", shortage.what));
@@ -88,7 +91,7 @@ impl PointNotes {
     }
 
     /// What failed for want of descriptors or ports.
-    pub(super) fn own_failure_findings(&self) -> Vec<Finding> {
+    pub(crate) fn own_failure_findings(&self) -> Vec<Finding> {
         let found = SHORTAGES.iter().filter_map(|shortage| {
             let times = self.own_failures.get(&shortage.kind)?;
             let text = format!(
@@ -103,7 +106,7 @@ impl PointNotes {
 }
 
 /// Whether it says that the client ran out of something.
-pub(super) fn ran_out(finding: &Finding) -> bool {
+pub(crate) fn ran_out(finding: &Finding) -> bool {
     SHORTAGES.iter().any(|shortage| shortage.code == finding.code)
         && finding.severity == Severity::Invalid
 }
@@ -111,7 +114,7 @@ pub(super) fn ran_out(finding: &Finding) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::proof::{ClientLoad, ProvenCapacity};
+    use crate::diagnose::capacity::{ClientLoad, ProvenCapacity};
     use crate::plan::{Phase, RoundPlan, StopRule};
     use crate::record::stored::{Health, RoundStatus};
     use crate::rng::Seed;
@@ -138,6 +141,7 @@ mod tests {
 
     fn round(health: Health) -> RoundNotes {
         RoundNotes {
+            lost: false,
             health,
             sends: 100,
             status: RoundStatus::Complete,

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::{Design, Side};
 use crate::record::stored::RoundStatus;
-use crate::record::{Outcome, RequestRecord, StoredRound, StoredRun};
+use crate::record::{Outcome, RequestRecord, ServerState, StoredRound, StoredRun};
 use crate::report::{Lengths, Samples};
 use crate::scenario::Slo;
 use crate::store::{RoundData, Store};
@@ -20,18 +20,18 @@ const MOST_SHOWN: usize = 20;
 
 /// One load point of one side of one run, with what only single requests can tell.
 #[derive(Debug, Clone)]
-pub(super) struct PointData {
-    pub(super) side: MeasuredSide,
-    pub(super) samples: Samples,
-    pub(super) lengths: Lengths,
-    pub(super) slowest: Vec<RequestRecord>,
-    pub(super) failed: Vec<RequestRecord>,
-    pub(super) series: BTreeMap<String, Vec<(f64, f64)>>,
+pub(crate) struct PointData {
+    pub(crate) side: MeasuredSide,
+    pub(crate) samples: Samples,
+    pub(crate) lengths: Lengths,
+    pub(crate) slowest: Vec<RequestRecord>,
+    pub(crate) failed: Vec<RequestRecord>,
+    pub(crate) series: BTreeMap<String, Vec<(f64, f64)>>,
 }
 
 /// What counts as one start of a side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     /// A launch of the server, its rounds pooled.
     Start,
     /// A round: where two routes to one engine alternate, or for the spread within a start. Its
@@ -41,7 +41,7 @@ pub(super) enum Unit {
 
 impl Unit {
     /// What is compared in runs of this design.
-    pub(super) fn of(design: Design) -> Self {
+    pub(crate) fn of(design: Design) -> Self {
         if design == Design::Routes { Self::Round } else { Self::Start }
     }
 }
@@ -104,7 +104,7 @@ fn slo_of(run: &StoredRun, point_id: &str) -> Option<Slo> {
 }
 
 /// What a run measured at one load point on one side; `None` if it measured nothing.
-pub(super) fn point_data(
+pub(crate) fn point_data(
     store: &Store,
     run: &StoredRun,
     point_id: &str,
@@ -116,7 +116,7 @@ pub(super) fn point_data(
 
 /// What several runs measured at one load point, as one: starts side by side, samples together, the
 /// summary over all rounds. Each run is read once.
-pub(super) fn pooled_data(
+pub(crate) fn pooled_data(
     store: &Store,
     runs: &[StoredRun],
     point_id: &str,
@@ -168,6 +168,7 @@ fn measured_start(
         at: first.at,
         identity,
         status: worst(rounds.iter().map(|r| r.round.status)),
+        server: rounds.iter().fold(ServerState::Ran, |w, r| w.worse(r.round.server.clone())),
         health: rounds.iter().map(|r| r.round.health.clone()).collect(),
         warm_up: rounds.last().and_then(|r| r.round.warm_up),
         attempted: summary.completed + summary.failed,
@@ -177,7 +178,7 @@ fn measured_start(
 }
 
 /// The worst of several statuses.
-pub(super) fn worst(statuses: impl Iterator<Item = RoundStatus>) -> RoundStatus {
+pub(crate) fn worst(statuses: impl Iterator<Item = RoundStatus>) -> RoundStatus {
     let rank = |status: &RoundStatus| match status {
         RoundStatus::Complete => 0,
         RoundStatus::Saturated => 1,
@@ -274,7 +275,7 @@ fn joined(mut parts: impl Iterator<Item = PointData>) -> Option<PointData> {
 
 /// 95 % intervals of values over starts (t on logarithms), by the measure's name; where there are
 /// at least three starts.
-pub(super) fn intervals(starts: &[MeasuredStart]) -> BTreeMap<String, (f64, f64)> {
+pub(crate) fn intervals(starts: &[MeasuredStart]) -> BTreeMap<String, (f64, f64)> {
     let mut found = BTreeMap::new();
     let distributions = Metric::DISTRIBUTIONS.into_iter().flat_map(|metric| {
         Statistic::ALL.into_iter().map(move |statistic| Measure::of(metric, statistic))

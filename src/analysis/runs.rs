@@ -1,26 +1,24 @@
-//! A faction: one side of a comparison as stored runs, and what it measured.
+//! A set of runs: one side of a comparison, and what it measured.
 
 use super::measure::{self, PointData};
-use crate::compare::calibration::Calibration;
-use crate::compare::design::{DaySpread, Pairing};
 use crate::compare::side::{ComparedPoint, ComparedSide, Facts};
 use crate::error::Result;
-use crate::plan::{Design, Side};
-use crate::record::stored::StoredPoint;
+use crate::plan::Side;
+use crate::record::stored::{RoundStatus, RunStatus, StoredPoint};
 use crate::record::{StoredRun, StoredStart};
 use crate::store::Store;
 
 /// One side of a report: a name, its runs, and which side of them it is.
 #[derive(Debug, Clone)]
-pub(super) struct RunSet {
-    pub(super) name: String,
-    pub(super) side: Side,
-    pub(super) runs: Vec<StoredRun>,
+pub(crate) struct RunSet {
+    pub(crate) name: String,
+    pub(crate) side: Side,
+    pub(crate) runs: Vec<StoredRun>,
 }
 
 impl RunSet {
     /// A baseline or a run by its name.
-    pub(super) fn named(store: &Store, name: &str) -> Result<Self> {
+    pub(crate) fn named(store: &Store, name: &str) -> Result<Self> {
         let ids = match store.baselines().find(name)? {
             Some(baseline) => baseline.runs.clone(),
             None if store.run_ids()?.iter().any(|id| id == name) => vec![name.to_owned()],
@@ -34,7 +32,7 @@ impl RunSet {
     }
 
     /// The sides of one run: the base first, where it has one.
-    pub(super) fn sides_of(run: &StoredRun) -> Vec<Self> {
+    pub(crate) fn sides_of(run: &StoredRun) -> Vec<Self> {
         let mut factions = Vec::new();
         for side in [Side::Base, Side::New] {
             let measured = run.rounds.iter().any(|round| round.side == side);
@@ -55,7 +53,7 @@ impl RunSet {
     }
 
     /// Its load points, those of its newest run first in order.
-    pub(super) fn points(&self) -> Vec<StoredPoint> {
+    pub(crate) fn points(&self) -> Vec<StoredPoint> {
         let mut listed: Vec<StoredPoint> = Vec::new();
         for point in self.runs.iter().rev().flat_map(|run| &run.points) {
             if !listed.iter().any(|known| known.id == point.id) {
@@ -65,13 +63,26 @@ impl RunSet {
         listed
     }
 
+    /// Whether a load point without rounds lacks them for a fault: a run that came to its end leaves
+    /// loads out after one that was stopped, and else only where that was asked for.
+    pub(super) fn has_lost_points(&self) -> bool {
+        self.runs.iter().any(|run| {
+            run.status != RunStatus::Complete
+                || run.rounds.iter().any(|round| round.status == RoundStatus::Stopped)
+        })
+    }
+
     /// What must agree, and no points yet.
-    pub(super) fn contender(&self) -> ComparedSide {
+    pub(crate) fn contender(&self) -> ComparedSide {
         let mut facts = Facts::default();
         for run in &self.runs {
             facts.definitions.insert(run.definitions.clone());
             let datasets = run.datasets().map(|(path, hash)| (path.to_owned(), hash.to_owned()));
             facts.datasets.extend(datasets);
+            let fact = |name: &str| run.environment.get(name);
+            if let (Some(model), Some(cores)) = (fact("cpu_model"), fact("cpu_cores")) {
+                facts.clients.insert(format!("{model}, {cores} cores"));
+            }
             if let Some(side) = run.sides.get(&self.side) {
                 facts.models.insert(side.model.clone());
                 facts.apis.insert(side.api.clone());
@@ -86,7 +97,7 @@ impl RunSet {
     }
 
     /// The contender with all it measured.
-    pub(super) fn measured(&self, store: &Store) -> Result<ComparedSide> {
+    pub(crate) fn measured(&self, store: &Store) -> Result<ComparedSide> {
         let mut contender = self.contender();
         for listed in self.points() {
             if let Some(data) = self.pooled(store, &listed.id)? {
@@ -97,24 +108,24 @@ impl RunSet {
     }
 
     /// One load point over all its runs.
-    pub(super) fn pooled(&self, store: &Store, point_id: &str) -> Result<Option<PointData>> {
+    pub(crate) fn pooled(&self, store: &Store, point_id: &str) -> Result<Option<PointData>> {
         measure::pooled_data(store, &self.runs, point_id, self.side)
     }
 
     /// Whether somebody restarted its servers for it: we did, or the embedded simulator.
-    pub(super) fn was_restarted(&self) -> bool {
+    pub(crate) fn was_restarted(&self) -> bool {
         let mut starts = self.runs.iter().flat_map(|run| &run.starts);
         starts.any(|start| start.ready_s.is_some()) || self.is_simulated()
     }
 
     /// Whether all of it ran on the embedded simulator, which has no days.
-    pub(super) fn is_simulated(&self) -> bool {
+    pub(crate) fn is_simulated(&self) -> bool {
         let mut starts = self.runs.iter().flat_map(|run| &run.starts).peekable();
         starts.peek().is_some() && starts.all(StoredStart::is_simulated)
     }
 
     /// The name of its model and engine, under which its noise is stored.
-    pub(super) fn calibration_key(&self) -> Option<String> {
+    pub(crate) fn calibration_key(&self) -> Option<String> {
         let side = self.runs.last()?.sides.get(&self.side)?;
         (!side.model.is_empty())
             .then(|| format!("{}-{}", side.model, side.engine.as_deref().unwrap_or("engine")))
@@ -122,52 +133,12 @@ impl RunSet {
 }
 
 /// A load point with the starts that were measured there.
-pub(super) fn contender_point(listed: &StoredPoint, data: &PointData) -> ComparedPoint {
+pub(crate) fn contender_point(listed: &StoredPoint, data: &PointData) -> ComparedPoint {
     ComparedPoint {
         id: listed.id.clone(),
         phase: listed.phase,
         point: listed.point.clone(),
         starts: data.side.starts.clone(),
-    }
-}
-
-/// What a judgement rests on beside the two sides.
-#[derive(Debug, Clone)]
-pub(super) struct ComparisonContext {
-    pub(super) meeting: Pairing,
-    pub(super) day: DaySpread,
-    pub(super) looks: u32,
-    pub(super) calibration: Option<Calibration>,
-    pub(super) idle_lag_ms: f64,
-}
-
-impl ComparisonContext {
-    /// The grounds on which `new` meets a base of other runs.
-    pub(super) fn apart(store: &Store, new: &RunSet) -> Result<Self> {
-        let meeting = if new.was_restarted() { Pairing::Restarted } else { Pairing::PlainUrl };
-        let grounds = Self::of(store, new, meeting)?;
-        let several_days = grounds.calibration.as_ref().is_some_and(|known| known.days() >= 2);
-        let day = match (new.is_simulated(), several_days) {
-            (true, _) => DaySpread::None,
-            (false, true) => DaySpread::Calibrated,
-            (false, false) => DaySpread::Unknown,
-        };
-        Ok(Self { day, ..grounds })
-    }
-
-    /// The grounds on which the two sides of one run meet.
-    pub(super) fn together(store: &Store, new: &RunSet, design: Design) -> Result<Self> {
-        let meeting = if design == Design::Routes { Pairing::Routes } else { Pairing::Blocks };
-        Self::of(store, new, meeting)
-    }
-
-    fn of(store: &Store, new: &RunSet, meeting: Pairing) -> Result<Self> {
-        let calibration = match new.calibration_key() {
-            Some(key) => store.load_calibration(&key)?,
-            None => None,
-        };
-        let idle_lag_ms = store.idle_lag_ms();
-        Ok(Self { meeting, day: DaySpread::None, looks: 1, calibration, idle_lag_ms })
     }
 }
 

@@ -1,8 +1,9 @@
 //! A stored run as a report, without a verdict and without writing it.
 
-use super::conclude::{gather, newest, side_input};
-use super::faction::RunSet;
-use crate::error::Result;
+use super::gather::{gather, side_input};
+use super::runs::RunSet;
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::StoredRun;
 use crate::report::{Report, ReportInput};
 use crate::store::Store;
 
@@ -22,4 +23,12 @@ pub fn stored_report(store: &Store, name: Option<&str>) -> Result<Report> {
         points: gathered.points,
         ..ReportInput::default()
     }))
+}
+
+/// The run that began last.
+pub(super) fn newest(store: &Store) -> Result<StoredRun> {
+    store.runs()?.runs.into_iter().next().ok_or_else(|| {
+        Error::new(ErrorKind::NotFound, "no run is stored yet")
+            .with_hint("measure one: `inferometer run`")
+    })
 }

@@ -1,5 +1,9 @@
 //! Layers have no cycles: ARCHITECTURE.md's table against the `crate::` paths in src.
 
+mod circles;
+mod imports;
+mod table;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,34 +1,29 @@
 //! After the last round: summaries, comparison, verdict, report. All of it can be redone from disk.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::client;
-use super::faction::{ComparisonContext, RunSet, contender_point};
-use super::measure::{self, PointData};
+use super::failed_starts;
+use super::gather::{gather, knees, side_input};
+use super::opponents::{ComparisonContext, Opponents, named_base, opponents};
+use super::runs::RunSet;
+use super::stored::newest;
+use super::write::write;
 use crate::clock::Clock;
-use crate::compare::design::{self, Pairing};
+use crate::compare::design::{self, Judging, Pairing};
 use crate::compare::gate::{self, Requirement};
-use crate::compare::judge::{Judging, judge};
-use crate::compare::knee::{self, Knee, LoadCurve};
+use crate::compare::judge::judge;
 use crate::compare::side::{ComparedPoint, ComparedSide};
-use crate::compare::{Comparison, GateCause, GateResult, Note, gate_reason};
-use crate::error::{Error, ErrorKind, Result};
-use crate::metric::Measure;
+use crate::compare::{Comparison, GateCause, GateReason, GateResult, Note, gate_reason};
+use crate::diagnose::client;
+use crate::error::Result;
+use crate::metric::Metric;
 use crate::plan::{Phase, Side};
-use crate::record::stored::{DEFINITIONS, StoredPoint};
-use crate::record::{Finding, FindingCode, Severity, StoredRun};
-use crate::report::{
-    PointInput, PointSide, Report, ReportInput, SideInput, StartSummary, csv, html, json, junit,
-    markdown,
-};
+use crate::record::stored::{DEFINITIONS, RunStatus};
+use crate::record::{Finding, FindingCode, ServerState, Severity, StoredRun};
+use crate::report::{Report, ReportInput};
 use crate::settings::{JudgeSettings, Settings};
-use crate::store::{Store, files};
-use crate::summary::measured::MeasuredSide;
+use crate::store::Store;
 use crate::units;
-
-/// Side, group and scenario → its load points with what was measured there.
-type Curves = BTreeMap<(usize, String, String), Vec<(StoredPoint, MeasuredSide)>>;
 
 /// What came of a run or a comparison.
 #[derive(Debug, Clone)]
@@ -94,15 +89,8 @@ pub fn rebuild_report(
     conclude(store, &factions, judge, grounds.as_ref(), told)
 }
 
-pub(super) fn newest(store: &Store) -> Result<StoredRun> {
-    store.runs()?.runs.into_iter().next().ok_or_else(|| {
-        Error::new(ErrorKind::NotFound, "no run is stored yet")
-            .with_hint("measure one: `inferometer run`")
-    })
-}
-
 /// Judges a stored baseline in place of a fresh run: no server is needed.
-pub(super) fn conclude_loaded(
+pub(crate) fn conclude_loaded(
     store: &Store,
     settings: &Settings,
     name: &str,
@@ -119,17 +107,19 @@ pub(super) fn conclude_loaded(
 
 /// What a report is told beside what it finds on disk.
 #[derive(Debug, Default)]
-pub(super) struct ConclusionInput {
+pub(crate) struct ConclusionInput {
     /// A comparison that was made before.
-    pub(super) comparison: Option<Comparison>,
+    pub(crate) comparison: Option<Comparison>,
     /// How many looks shared the error.
-    pub(super) looks: Option<u32>,
+    pub(crate) looks: Option<u32>,
     /// Why the run ended before its plan did.
-    pub(super) ended_early: Option<String>,
+    pub(crate) ended_early: Option<String>,
+    /// The baseline that the run is to be added to.
+    pub(crate) append: Option<String>,
 }
 
 /// The report of a run that has just ended, against its other side, its baseline or its last twin.
-pub(super) fn conclude_run(
+pub(crate) fn conclude_run(
     store: &Store,
     settings: &Settings,
     run: &StoredRun,
@@ -143,6 +133,13 @@ pub(super) fn conclude_run(
         grounds.looks = looks;
     }
     let factions = sides.factions;
+    // What a baseline is held against is kept out of it where it regressed.
+    let guarded = settings
+        .baseline
+        .append
+        .clone()
+        .filter(|_| settings.baseline.append == settings.baseline.compare);
+    let told = ConclusionInput { append: guarded.clone(), ..told };
     let conclusion = conclude(store, &factions, &settings.judge, grounds.as_ref(), told)?;
     if let Some(comparison) = conclusion.report.input().comparisons.first() {
         store.save_comparison(&run.id, comparison)?;
@@ -151,15 +148,26 @@ pub(super) fn conclude_run(
     if let Some(name) = &settings.baseline.save {
         baselines.save(name, &run.id, at)?;
     }
-    if let Some(name) = &settings.baseline.append {
+    let comparisons = &conclusion.report.input().comparisons;
+    let unfit = guarded.is_some_and(|name| not_appended(comparisons, &name).is_some());
+    if let Some(name) = settings.baseline.append.as_ref().filter(|_| !unfit) {
         baselines.append(name, &run.id, at)?;
     }
     Ok(conclusion)
 }
 
+/// That a run is not added to a baseline, and why.
+fn not_appended(comparisons: &[Comparison], name: &str) -> Option<Finding> {
+    let why = comparisons.iter().find_map(Comparison::unfit_for_baseline)?;
+    let text = format!("the run was not added to baseline `{name}`: {why}");
+    let remedy =
+        format!("if this is the new level: `inferometer baselines accept {name} --reason …`");
+    Some(Finding::new(FindingCode::NotAppended, Severity::Warning, text).with_mend(remedy))
+}
+
 /// What a run has found so far, by the judge that has the last word; none where there is nothing
 /// to compare it with.
-pub(super) fn so_far(
+pub(crate) fn so_far(
     store: &Store,
     settings: &Settings,
     run: &StoredRun,
@@ -171,46 +179,6 @@ pub(super) fn so_far(
         factions.iter().map(|faction| faction.measured(store)).collect::<Result<_>>()?;
     let grounds = ComparisonContext { looks, ..grounds };
     Ok(compare_all(&factions, &contenders, &settings.judge, &grounds).into_iter().next())
-}
-
-/// The sides of a run, and how they met; no grounds where there is one side alone.
-struct Opponents {
-    factions: Vec<RunSet>,
-    grounds: Option<ComparisonContext>,
-}
-
-fn opponents(store: &Store, settings: &Settings, run: &StoredRun) -> Result<Opponents> {
-    let mut factions = RunSet::sides_of(run);
-    if let [_, new] = &factions[..] {
-        let grounds = ComparisonContext::together(store, new, run.design)?;
-        return Ok(Opponents { factions, grounds: Some(grounds) });
-    }
-    let Some(new) = factions.first() else { return Ok(Opponents { factions, grounds: None }) };
-    let mut grounds = ComparisonContext::apart(store, new)?;
-    let mut base = named_base(store, settings, std::slice::from_ref(run))?;
-    if base.is_none() && settings.baseline.compare.is_none() && settings.against.is_none() {
-        base = store.latest_but(&run.workload_hash, &run.id)?.map(|twin| {
-            let name = format!("last run ({})", twin.id);
-            RunSet { name, side: Side::New, runs: vec![twin] }
-        });
-        grounds.meeting = Pairing::LastTwin;
-    }
-    let grounds = base.is_some().then_some(grounds);
-    if let Some(base) = base {
-        factions.insert(0, base);
-    }
-    Ok(Opponents { factions, grounds })
-}
-
-/// The baseline that was asked for, without the runs that are judged themselves.
-fn named_base(store: &Store, settings: &Settings, judged: &[StoredRun]) -> Result<Option<RunSet>> {
-    let Some(name) = &settings.baseline.compare else { return Ok(None) };
-    if settings.baseline.lenient && store.baselines().find(name)?.is_none() {
-        return Ok(None);
-    }
-    let mut base = RunSet::named(store, name)?;
-    base.runs.retain(|stored| judged.iter().all(|run| run.id != stored.id));
-    Ok((!base.runs.is_empty()).then_some(base))
 }
 
 fn conclude(
@@ -231,9 +199,11 @@ fn conclude(
     require(&contenders, judge_settings, &mut gate)?;
     nothing_measured(&contenders, judge_settings, &mut gate);
     client_failed(factions, judge_settings, &mut gate);
+    failed_starts::gate(factions, &contenders, judge_settings, &mut gate);
     if let Some(reason) = told.ended_early.filter(|_| !judge_settings.no_fail) {
         gate.fail(gate::INVALID, GateCause::EndedEarly, gate_reason::ended_early(&reason));
     }
+    missing_points(factions, &contenders, judge_settings, &mut gate);
     if let Some(first) = comparisons.first_mut() {
         first.gate = gate.clone();
     }
@@ -243,7 +213,11 @@ fn conclude(
     let input = ReportInput {
         sides: factions.iter().map(side_input).collect(),
         points: gathered.points,
-        findings: comparisons.iter().flat_map(findings).collect(),
+        findings: comparisons
+            .iter()
+            .flat_map(findings)
+            .chain(told.append.and_then(|name| not_appended(&comparisons, &name)))
+            .collect(),
         comparisons,
         gate: gate.clone(),
         knees: knees(&gathered.curves),
@@ -251,41 +225,6 @@ fn conclude(
     let report = Report::new(input);
     let page = write(store, &report)?;
     Ok(Conclusion { report, gate, page })
-}
-
-/// What stands on disk of all sides.
-pub(super) struct Gathered {
-    pub(super) points: Vec<PointInput>,
-    contenders: Vec<ComparedSide>,
-    curves: Curves,
-}
-
-pub(super) fn gather(store: &Store, factions: &[RunSet]) -> Result<Gathered> {
-    let mut points: Vec<PointInput> = Vec::new();
-    let mut contenders: Vec<ComparedSide> = factions.iter().map(RunSet::contender).collect();
-    let mut curves: Curves = BTreeMap::new();
-    for listed in listed_points(factions) {
-        let mut sides = Vec::new();
-        for (place, faction) in factions.iter().enumerate() {
-            let data = faction.pooled(store, &listed.id)?;
-            if let Some(data) = &data {
-                // Each side by its own word for the load point: the lengths may differ.
-                let own = faction.points().into_iter().find(|point| point.id == listed.id);
-                let own = own.unwrap_or_else(|| listed.clone());
-                contenders[place].points.push(contender_point(&own, data));
-                let key = (place, listed.point.group.clone(), listed.point.scenario.clone());
-                curves.entry(key).or_default().push((listed.clone(), data.side.clone()));
-            }
-            sides.push(data.map(point_side));
-        }
-        points.push(PointInput {
-            id: listed.id.clone(),
-            phase: listed.phase,
-            point: listed.point.clone(),
-            sides,
-        });
-    }
-    Ok(Gathered { points, contenders, curves })
 }
 
 /// What a comparison left out or only observes.
@@ -303,21 +242,6 @@ fn findings(comparison: &Comparison) -> Vec<Finding> {
         None => note(FindingCode::Judged, judged.text.clone()),
     };
     comparison.notes.iter().map(judged).chain(looks).collect()
-}
-
-pub(super) fn side_input(faction: &RunSet) -> SideInput {
-    SideInput { name: faction.name.clone(), side: faction.side, runs: faction.runs.clone() }
-}
-
-/// The load points of all sides, each once, those of the last side first in order.
-fn listed_points(factions: &[RunSet]) -> Vec<StoredPoint> {
-    let mut listed: Vec<StoredPoint> = Vec::new();
-    for point in factions.iter().rev().flat_map(RunSet::points) {
-        if !listed.iter().any(|known| known.id == point.id) {
-            listed.push(point);
-        }
-    }
-    listed
 }
 
 fn compare_all(
@@ -378,7 +302,11 @@ fn require(
     for text in &settings.require {
         let requirement: Requirement = text.parse()?;
         for point in subject.points.iter().filter(|p| p.phase == Phase::Load) {
-            let value = point.typical(requirement.measure);
+            let measure = requirement.measure;
+            // Figures of survivors meet no limit; how many failed can still be judged.
+            let fails = point.starts.iter().any(|start| start.status.is_failing());
+            let counts = !fails || measure.metric == Metric::ErrorRate;
+            let value = point.typical(measure).filter(|_| counts);
             if let Some(missed) = requirement.missed(&point.id, value)
                 && !settings.no_fail
             {
@@ -400,6 +328,41 @@ fn nothing_measured(contenders: &[ComparedSide], settings: &JudgeSettings, gate:
     }
 }
 
+/// A lost server is no pass, and neither is a load point of the plan without figures. What the user
+/// ended, or asked to leave out, is neither.
+fn missing_points(
+    factions: &[RunSet],
+    contenders: &[ComparedSide],
+    settings: &JudgeSettings,
+    gate: &mut GateResult,
+) {
+    let (Some(subject), Some(measured)) = (factions.last(), contenders.last()) else { return };
+    if settings.no_fail || subject.runs.iter().any(|run| run.status == RunStatus::Interrupted) {
+        return;
+    }
+    let failed = subject.runs.iter().filter(|run| run.status == RunStatus::Failed);
+    for round in failed.flat_map(|run| &run.rounds).filter(|round| round.server.is_lost()) {
+        let text = gate_reason::server_lost(&round.server.words(), &round.point);
+        gate.fail(gate::SERVER, GateCause::ServerLost, text);
+    }
+    let nothing = |reason: &GateReason| reason.cause == GateCause::NothingMeasured;
+    if gate.reasons.iter().any(nothing) {
+        return; // that is said once, not point by point
+    }
+    let figures = |id: &str| measured.points.iter().find(|point| point.id == id);
+    for point in subject.points().iter().filter(|point| point.phase == Phase::Load) {
+        let starts = figures(&point.id).map_or(&[][..], |figures| &figures.starts);
+        let was_left_out = starts.is_empty() && !subject.has_lost_points();
+        if was_left_out || starts.iter().any(|start| start.summary.completed > 0) {
+            continue;
+        }
+        let state = starts.iter().fold(ServerState::Ran, |w, s| w.worse(s.server.clone()));
+        let why = if state.is_ran() { String::new() } else { state.words() };
+        let text = gate_reason::not_measured(&point.id, &why);
+        gate.fail(gate::INVALID, GateCause::PointMissing, text);
+    }
+}
+
 /// A client that ran out of descriptors or ports did not measure the server.
 fn client_failed(factions: &[RunSet], settings: &JudgeSettings, gate: &mut GateResult) {
     let Some(subject) = factions.last().filter(|_| !settings.no_fail) else { return };
@@ -408,66 +371,4 @@ fn client_failed(factions: &[RunSet], settings: &JudgeSettings, gate: &mut GateR
         let point = finding.point.as_deref().unwrap_or("the run");
         gate.fail(gate::INVALID, GateCause::Client, format!("{point}: {}", finding.text));
     }
-}
-
-fn knees(curves: &Curves) -> Vec<Knee> {
-    let mut found = Vec::new();
-    for ((side, _, _), members) in curves {
-        let loads: Vec<_> = members.iter().filter(|(p, _)| p.phase == Phase::Load).collect();
-        let Some((first, _)) = loads.first() else { continue };
-        let reference =
-            curves.iter().filter(|((s, _, _), _)| s == side).flat_map(|(_, members)| members).find(
-                |(p, _)| {
-                    p.phase == Phase::Reference
-                        && p.point.input == first.point.input
-                        && p.point.output == first.point.output
-                        && p.point.prompt == first.point.prompt
-                },
-            );
-        let curve = LoadCurve {
-            reference: reference.map(|(_, measured)| measured),
-            points: loads.iter().map(|(p, measured)| (&p.point, measured)).collect(),
-            side: *side,
-        };
-        found.extend(knee::knee(&curve, Measure::E2EL_MEAN));
-    }
-    found
-}
-
-fn point_side(data: PointData) -> PointSide {
-    let rounds = || data.side.starts.iter().flat_map(|s| &s.health);
-    let lag = |h: &&crate::record::stored::Health| h.schedule_lag_p99_ms.unwrap_or(0.0);
-    let health = rounds().max_by(|a, b| lag(a).total_cmp(&lag(b))).cloned().unwrap_or_default();
-    PointSide {
-        summary: data.side.pooled.clone(),
-        starts: data
-            .side
-            .starts
-            .iter()
-            .map(|s| StartSummary { block: s.block, start: s.start, summary: s.summary.clone() })
-            .collect(),
-        status: measure::worst(data.side.starts.iter().map(|s| s.status)),
-        health,
-        warm_up: data.side.starts.last().and_then(|s| s.warm_up),
-        intervals: measure::intervals(&data.side.starts),
-        samples: data.samples,
-        series: data.series,
-        slowest: data.slowest,
-        failed: data.failed,
-        lengths: data.lengths,
-    }
-}
-
-/// Writes every form of the report; returns the page to open.
-fn write(store: &Store, report: &Report) -> Result<PathBuf> {
-    let folder = store.layout().report();
-    files::replace_folder(&folder, |folder| {
-        let put = |path: &str, text: &str| files::write_plain(&folder.join(path), text);
-        html::render(report, &mut |path, text| put(path, text))?;
-        put("report.json", &json::render(report)?)?;
-        put("verdict.md", &markdown::render(report, None))?;
-        put("report.csv", &csv::render(report))?;
-        put("junit.xml", &junit::render(report))
-    })?;
-    Ok(folder.join("index.html"))
 }

@@ -40,7 +40,8 @@ pub const INVALID_SHARE: f64 = 0.20;
 pub fn faults(start: &MeasuredStart, point: &LoadPoint, idle_lag_ms: f64) -> Vec<Fault> {
     let mut found = Vec::new();
     let ttft_p50 = start.summary.get(Measure::TTFT_P50).unwrap_or(0.0);
-    for health in &start.health {
+    // Slots that wait on a failing server are not late by the client's fault.
+    for health in start.health.iter().filter(|_| !start.status.is_failing()) {
         found.extend(health_faults(health, ttft_p50, point.load, idle_lag_ms));
     }
     match start.status {
@@ -54,11 +55,7 @@ pub fn faults(start: &MeasuredStart, point: &LoadPoint, idle_lag_ms: f64) -> Vec
         }),
         RoundStatus::Overloaded | RoundStatus::Stopped => found.push(Fault {
             reach: Reach::All,
-            finding: Finding::new(
-                FindingCode::Overloaded,
-                Severity::Warning,
-                "more than 5 % of the requests failed: latencies are of survivors",
-            ),
+            finding: Finding::new(FindingCode::Overloaded, Severity::Warning, failing_words(start)),
         }),
         RoundStatus::Interrupted => found.push(Fault {
             reach: Reach::All,
@@ -67,6 +64,16 @@ pub fn faults(start: &MeasuredStart, point: &LoadPoint, idle_lag_ms: f64) -> Vec
         RoundStatus::Complete => {}
     }
     found
+}
+
+/// What happened where too much failed.
+fn failing_words(start: &MeasuredStart) -> String {
+    const SURVIVORS: &str = "more than 5 % of the requests failed: latencies are of survivors";
+    match &start.server {
+        state if state.is_lost() => format!("the server {}", state.words()),
+        state if !state.is_ran() => format!("{SURVIVORS}; the server {}", state.words()),
+        _ => SURVIVORS.to_owned(),
+    }
 }
 
 /// The faults that the health of one round shows. `ttft_p50_ms` is that round's; 0 where nothing came.

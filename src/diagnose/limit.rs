@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::health::median;
 use crate::record::{Finding, FindingCode, Severity};
+use crate::stats::quantile::median;
 
 /// Requests waiting on average above which there is a queue.
 const QUEUE_LEAST: f64 = 0.5;
