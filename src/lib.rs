@@ -85,6 +85,7 @@ mod store;
 mod telemetry;
 // Layers 5 to 7: summarise, judge, show.
 mod compare;
+mod export;
 mod report;
 mod summary;
 // Layers 8 and 9: compose, and the surfaces.

@@ -189,7 +189,7 @@ fn bare(file: &str) -> Value {
     document
 }
 
-fn inferometer(folder: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn inferometer(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_inferometer"))
         .args(arguments)
         .env("INFEROMETER_OUTPUT_DIR", folder)
@@ -198,7 +198,7 @@ fn inferometer(folder: &Path, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout.clone()).unwrap()
 }

@@ -15,6 +15,7 @@
 
 mod architecture;
 mod cli;
+mod exported;
 mod imported;
 mod json_schema;
 mod package;

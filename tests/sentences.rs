@@ -20,27 +20,52 @@ const QUESTIONS: [&str; 9] = [
 
 /// Where the text is of somebody else's making, and what is asked of it.
 const FOREIGN: [(&str, &str); 7] = [
-    ("src/environment.rs", "model name"),    // /proc/cpuinfo
-    ("src/server/", "Bearer "),              // a header
-    ("src/server/", ") with config: "),      // vLLM's log
-    ("src/server/", "non-default args: {"),  // vLLM's log
-    ("src/transport/", "<!doctype html"),    // a page in place of a stream
-    ("src/scenario/", "field `api_key"),     // an error of the TOML reader
-    ("src/compare/gate_reason.rs", "` at "), // a stored gate's causes are read back
+    ("src/environment.rs", "model name"),   // /proc/cpuinfo
+    ("src/server/", "Bearer "),             // a header
+    ("src/server/", ") with config: "),     // vLLM's log
+    ("src/server/", "non-default args: {"), // vLLM's log
+    ("src/transport/", "<!doctype html"),   // a page in place of a stream
+    ("src/scenario/", "field `api_key"),    // an error of the TOML reader
+    ("src/compare/gate_reason.rs", ""),     // the causes of a stored gate are read back here alone
 ];
 
-/// The literals of words and spaces that code compares a text with.
+/// Constants that hold a sentence: `NAME` and its text.
+fn constants(text: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for rest in text.split("const ").skip(1) {
+        let Some((name, rest)) = rest.split_once(": &str =") else { continue };
+        let literal = rest.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next());
+        if let Some(literal) = literal.filter(|literal| is_sentence(literal)) {
+            found.push((name.to_owned(), literal.to_owned()));
+        }
+    }
+    found
+}
+
+fn is_sentence(literal: &str) -> bool {
+    literal.trim().contains(' ') && literal.contains(char::is_alphabetic)
+}
+
+/// The sentences that code compares a text with: literals, and constants by their names.
 fn questions(text: &str) -> Vec<String> {
     let code: String = code_lines(text).map(|(_, line)| line.trim().to_owned() + "\n").collect();
     // `contains(` and its argument may stand on two lines, `==` and its own with a space between.
-    let joined = code.replace("(\n", "(").replace("== \"", "==\"").replace("!= \"", "!=\"");
+    let joined = code.replace("(\n", "(").replace("== ", "==").replace("!= ", "!=");
     let mut found = Vec::new();
     for question in QUESTIONS {
         for rest in joined.split(question).skip(1) {
             let literal = rest.split('"').next().unwrap_or_default();
-            if literal.contains(' ') && literal.contains(char::is_alphabetic) {
+            if is_sentence(literal) || literal.ends_with(' ') && literal.len() > 2 {
                 found.push(literal.to_owned());
             }
+        }
+    }
+    for (name, literal) in constants(text) {
+        let asked = QUESTIONS
+            .iter()
+            .any(|question| joined.contains(&format!("{}{name}", question.trim_end_matches('"'))));
+        if asked || joined.contains(&format!("{name} =>")) {
+            found.push(literal);
         }
     }
     found
@@ -70,5 +95,7 @@ fn no_code_compares_a_sentence_with_a_sentence() {
 fn the_search_finds_a_compared_sentence() {
     let text = "if reason == \"nothing was measured\" {\nline.contains(\n    \"is too good\",\n)";
     assert_eq!(questions(text), ["nothing was measured", "is too good"]);
+    let text = "const NOTHING: &str = \"nothing was measured\";\nif line ==NOTHING {";
+    assert_eq!(questions(text), ["nothing was measured"]);
     assert!(questions("unit == \"ms\" || url.starts_with(\"http://\")").is_empty());
 }

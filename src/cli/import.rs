@@ -14,6 +14,7 @@ use crate::record::health::{lockstep, sends_inside};
 use crate::record::stored::Health;
 use crate::record::{StoredRun, Window};
 use crate::report::terminal;
+use crate::report::view::severity_label;
 use crate::scenario::Load;
 use crate::settings::Settings;
 use crate::store::{Baseline, Store, files};
@@ -199,7 +200,7 @@ fn told(baseline: &Baseline, run: &StoredRun) -> String {
     }
     for finding in &run.findings {
         let at = finding.point.as_ref().map(|point| format!("{point}: ")).unwrap_or_default();
-        let severity = format!("{:?}", finding.severity).to_lowercase();
+        let severity = severity_label(finding.severity);
         text.push_str(&format!("{severity}: {at}{}\n", finding.text));
     }
     let name = &baseline.name;

@@ -6,6 +6,7 @@ mod argv;
 mod bench;
 mod calibrate;
 mod compare;
+mod export;
 mod import;
 mod manage;
 mod run;
@@ -84,6 +85,8 @@ enum Command {
     Baselines(manage::BaselinesCommand),
     /// Read result files of other benchmark clients as a stored run
     Import(import::ImportCommand),
+    /// Write a stored run in the files of other tools
+    Export(export::ExportCommand),
     /// Measure the server against itself: what a gate can find
     Calibrate(Box<run::RunCommand>),
     /// Find how many streams this client measures truly on this machine
@@ -113,6 +116,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Runs(command) => command.run(),
         Command::Baselines(command) => command.run(),
         Command::Import(command) => command.run(),
+        Command::Export(command) => command.run(),
         Command::Calibrate(command) => command.calibrate(),
         Command::Selftest(command) => command.run(),
         Command::Simulate(command) => command.run(),

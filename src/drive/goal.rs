@@ -1,19 +1,12 @@
-//! The aim of a loop: to measure a window, or to settle a warm-up.
+//! The goal of a send loop: what it sends for, and when it has got it. Measuring a window is one; a
+//! warm-up has another.
 
 use super::gate::Admission;
 use super::prefetch::{Branch, PreparedRequest};
 use super::stop_rule::StopTracker;
-use super::warm_up::Settle;
 use crate::record::request::Part;
 use crate::record::{RequestRecord, Window};
 use crate::units::ns_to_s;
-
-/// What the loop sends for, and when it has got it.
-#[derive(Debug)]
-pub(super) enum Goal {
-    Measure(Measure),
-    Settle(Settle),
-}
 
 /// What the loop does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +17,30 @@ pub(super) enum Control {
     Opened,
     /// Stops sending.
     Over,
+}
+
+/// What the loop sends for, and when it has got it.
+pub(super) trait Goal {
+    /// Takes note of the time.
+    fn tick(&mut self, now_ns: u64, gate: &mut Admission) -> Control;
+
+    /// When `tick` has something to do, at the latest.
+    fn wake_ns(&self) -> u64;
+
+    /// The part of the round that a request sent now belongs to.
+    fn part(&mut self, ready: &PreparedRequest, now_ns: u64) -> Part;
+
+    /// A request has ended; its record is not written yet, since the window may close with it.
+    fn ended(&mut self, part: Part, now_ns: u64) -> Control;
+
+    /// A look at a record.
+    fn look(&mut self, record: &RequestRecord);
+
+    /// Sending stops at `at_ns`: the window closes, empty if it never opened.
+    fn close(&mut self, at_ns: u64);
+
+    /// The window as it stands.
+    fn window(&self) -> Window;
 }
 
 /// A window to be opened, filled and closed.
@@ -41,6 +58,12 @@ impl Measure {
         Self { window, roll, opens_ns: Some(opens_ns) }
     }
 
+    fn elapsed_s(&self, now_ns: u64) -> f64 {
+        ns_to_s(now_ns.saturating_sub(self.window.open_ns))
+    }
+}
+
+impl Goal for Measure {
     fn tick(&mut self, now_ns: u64, gate: &mut Admission) -> Control {
         match self.opens_ns {
             Some(at_ns) if now_ns < at_ns || !gate.is_ramped() => Control::Go,
@@ -57,79 +80,38 @@ impl Measure {
         }
     }
 
-    fn part(&mut self, branch: Branch, now_ns: u64) -> Part {
-        match branch {
+    /// Later bounds of the window are kept by the loop's regular wake-ups.
+    fn wake_ns(&self) -> u64 {
+        self.opens_ns.unwrap_or(u64::MAX)
+    }
+
+    fn part(&mut self, ready: &PreparedRequest, now_ns: u64) -> Part {
+        match ready.branch {
             Branch::Ramp | Branch::WarmUp => Part::Ramp,
             Branch::Main => self.roll.enter(self.elapsed_s(now_ns)),
         }
     }
 
-    fn elapsed_s(&self, now_ns: u64) -> f64 {
-        ns_to_s(now_ns.saturating_sub(self.window.open_ns))
-    }
-}
-
-impl Goal {
-    /// Takes note of the time.
-    pub(super) fn tick(&mut self, now_ns: u64, gate: &mut Admission) -> Control {
-        match self {
-            Self::Measure(measure) => measure.tick(now_ns, gate),
-            Self::Settle(settle) => settle.tick(now_ns),
+    fn ended(&mut self, part: Part, now_ns: u64) -> Control {
+        let elapsed_s = self.elapsed_s(now_ns);
+        if part == Part::Measured && self.roll.ended(elapsed_s) {
+            Control::Over
+        } else {
+            Control::Go
         }
     }
 
-    /// When `tick` has something to do, at the latest.
-    pub(super) fn wake_ns(&self) -> u64 {
-        match self {
-            // Later bounds of the window are kept by the loop's regular wake-ups.
-            Self::Measure(measure) => measure.opens_ns.unwrap_or(u64::MAX),
-            Self::Settle(settle) => settle.until_ns(),
+    fn look(&mut self, _: &RequestRecord) {}
+
+    fn close(&mut self, at_ns: u64) {
+        if self.opens_ns.is_some() {
+            self.window = Window { open_ns: at_ns, close_ns: at_ns };
+        } else if !self.window.is_closed() {
+            self.window.close_ns = at_ns.max(self.window.open_ns);
         }
     }
 
-    /// The part of the round that a request sent now belongs to.
-    pub(super) fn part(&mut self, ready: &PreparedRequest, now_ns: u64) -> Part {
-        match self {
-            Self::Measure(measure) => measure.part(ready.branch, now_ns),
-            Self::Settle(_) => Part::Ramp,
-        }
-    }
-
-    /// A request has ended; its record is not written yet, since the window may close with it.
-    pub(super) fn ended(&mut self, part: Part, now_ns: u64) -> Control {
-        match self {
-            Self::Measure(measure) if part == Part::Measured => {
-                let elapsed_s = measure.elapsed_s(now_ns);
-                if measure.roll.ended(elapsed_s) { Control::Over } else { Control::Go }
-            }
-            Self::Measure(_) | Self::Settle(_) => Control::Go,
-        }
-    }
-
-    /// A look at a record.
-    pub(super) fn look(&mut self, record: &RequestRecord) {
-        match self {
-            Self::Measure(_) => {}
-            Self::Settle(settle) => settle.look(record),
-        }
-    }
-
-    /// Sending stops at `at_ns`: the window closes, empty where it never opened.
-    pub(super) fn close(&mut self, at_ns: u64) {
-        if let Self::Measure(measure) = self {
-            if measure.opens_ns.is_some() {
-                measure.window = Window { open_ns: at_ns, close_ns: at_ns };
-            } else if !measure.window.is_closed() {
-                measure.window.close_ns = at_ns.max(measure.window.open_ns);
-            }
-        }
-    }
-
-    /// The window as it stands.
-    pub(super) fn window(&self) -> Window {
-        match self {
-            Self::Measure(measure) => measure.window,
-            Self::Settle(_) => Window::pending(),
-        }
+    fn window(&self) -> Window {
+        self.window
     }
 }

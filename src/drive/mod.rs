@@ -24,6 +24,7 @@ pub use warm_up::warm_up;
 use self::prefetch::PreparedRequest;
 use crate::api::{Dialect, Offers, tokens_asked};
 use crate::clock::Clock;
+use crate::error::{Error, Result};
 use crate::plan::{Phase, RoundPlan, Side};
 use crate::record::stored::{Health, RoundStatus};
 use crate::record::{Finding, GapHistogram, PositionGaps, RequestRecord};
@@ -197,6 +198,22 @@ pub struct RoundOutcome {
     pub unsent: u64,
     /// What limits trust, by what only the driver knows.
     pub findings: Vec<Finding>,
+    /// Why the round ended before its load was sent: a request could not be built. What was measured
+    /// until then is in the records.
+    pub error: Option<Error>,
+}
+
+impl RoundOutcome {
+    /// The outcome of a round that was driven to its end.
+    ///
+    /// # Errors
+    /// If a request could not be built.
+    pub fn whole(self) -> Result<Self> {
+        match self.error {
+            Some(error) => Err(error),
+            None => Ok(self),
+        }
+    }
 }
 
 /// Requests in flight that an open loop of this rate may reach before more have to wait: ten times

@@ -47,7 +47,8 @@ const OVERLOADED: f64 = 0.05;
 /// second, and once at the end.
 ///
 /// # Errors
-/// Where a request could not be built, or the system refuses a thread.
+/// If the system refuses a thread. A request that could not be built ends the round early, see
+/// [`RoundOutcome::error`].
 pub async fn run_round(
     wire: &Arc<Wire>,
     clock: Clock,
@@ -68,7 +69,7 @@ pub async fn run_round(
         wire,
         clock,
         gate,
-        aim: Goal::Measure(measure),
+        aim: measure,
         tally,
         lag: Some(lag),
         ident: RequestIdent {
@@ -91,7 +92,7 @@ pub async fn run_round(
     };
     let mut show_counts = |counts: Counts| show(lap.progress(counts));
     // Boxed: its state is large, and callers hold it in theirs.
-    let landed = Box::pin(SendLoop::new(setup).run(interrupt, &mut show_counts)).await?;
+    let landed = Box::pin(SendLoop::new(setup).run(interrupt, &mut show_counts)).await;
     Ok(outcome(job, landed))
 }
 
@@ -174,7 +175,7 @@ fn due_times(job: &RoundJob) -> impl Iterator<Item = u64> {
     Schedule::new(&job.plan).map(|planned| planned.due_ns.unwrap_or(0))
 }
 
-fn outcome(job: &RoundJob, landed: LoopResult) -> RoundOutcome {
+fn outcome(job: &RoundJob, landed: LoopResult<Measure>) -> RoundOutcome {
     let window = landed.aim.window();
     let tally = landed.tally;
     let records = tally.records;
@@ -198,6 +199,7 @@ fn outcome(job: &RoundJob, landed: LoopResult) -> RoundOutcome {
         },
     );
     let status = match landed.ending {
+        _ if landed.error.is_some() => RoundStatus::Interrupted,
         Ending::Interrupted => RoundStatus::Interrupted,
         Ending::Failing => RoundStatus::Stopped,
         Ending::Done if failed_share(&records) > OVERLOADED => RoundStatus::Overloaded,
@@ -219,6 +221,7 @@ fn outcome(job: &RoundJob, landed: LoopResult) -> RoundOutcome {
         health,
         unsent,
         records,
+        error: landed.error,
     }
 }
 

@@ -47,11 +47,11 @@ enum Stage {
 }
 
 /// How the loop is set up.
-pub(super) struct Setup<'a> {
+pub(super) struct Setup<'a, G> {
     pub(super) wire: &'a Arc<Wire>,
     pub(super) clock: Clock,
     pub(super) gate: Admission,
-    pub(super) aim: Goal,
+    pub(super) aim: G,
     pub(super) tally: RoundRecorder,
     /// None where nothing is measured.
     pub(super) lag: Option<LagSampler>,
@@ -63,8 +63,8 @@ pub(super) struct Setup<'a> {
 
 /// What the loop leaves behind.
 #[derive(Debug)]
-pub(super) struct LoopResult {
-    pub(super) aim: Goal,
+pub(super) struct LoopResult<G> {
+    pub(super) aim: G,
     pub(super) tally: RoundRecorder,
     pub(super) ending: Ending,
     pub(super) client_cpu: Option<f64>,
@@ -72,6 +72,8 @@ pub(super) struct LoopResult {
     pub(super) loop_lag_p99_ms: Option<f64>,
     /// Whether our own bound on requests in flight was reached.
     pub(super) guard_reached: Option<u32>,
+    /// Why sending stopped before its time: a request could not be built.
+    pub(super) error: Option<Error>,
 }
 
 /// Counts for whoever shows progress.
@@ -90,12 +92,12 @@ struct InFlight {
     stop: Option<oneshot::Sender<()>>,
 }
 
-pub(super) struct SendLoop<'a> {
+pub(super) struct SendLoop<'a, G> {
     wire: &'a Arc<Wire>,
     clock: Clock,
     /// None once sending has stopped: the threads behind it end.
     gate: Option<Admission>,
-    aim: Goal,
+    aim: G,
     tally: RoundRecorder,
     ident: RequestIdent,
     limit: ErrorLimit,
@@ -113,8 +115,8 @@ pub(super) struct SendLoop<'a> {
     guard_reached: Option<u32>,
 }
 
-impl<'a> SendLoop<'a> {
-    pub(super) fn new(setup: Setup<'a>) -> Self {
+impl<'a, G: Goal> SendLoop<'a, G> {
+    pub(super) fn new(setup: Setup<'a, G>) -> Self {
         Self {
             wire: setup.wire,
             clock: setup.clock,
@@ -137,15 +139,13 @@ impl<'a> SendLoop<'a> {
         }
     }
 
-    /// Sends until the aim is reached, then drains. `show` is called at most ten times a second.
-    ///
-    /// # Errors
-    /// Where a request could not be built, or the system refuses a thread.
+    /// Sends until the goal is reached, then drains. `show` is called at most ten times a second. What
+    /// was measured comes back also where a request could not be built.
     pub(super) async fn run(
         mut self,
         interrupt: &Interrupt,
         show: &mut (dyn FnMut(Counts) + Send),
-    ) -> Result<LoopResult> {
+    ) -> LoopResult<G> {
         let clock = self.clock;
         let mut urgency = Urgency::None;
         let mut shown_ns = 0;
@@ -325,24 +325,22 @@ impl<'a> SendLoop<'a> {
         }
     }
 
-    fn finish(mut self) -> Result<LoopResult> {
+    fn finish(mut self) -> LoopResult<G> {
         let now_ns = self.clock.now_ns();
         let window = self.aim.window();
         for (_, InFlight { flight, .. }) in std::mem::take(&mut self.flying) {
             let exchange = unfinished(&flight, now_ns, FailureKind::Cancelled, STOPPED.to_owned());
             self.tally.enter(&flight, &exchange, window, |_| {});
         }
-        match self.error {
-            Some(error) => Err(error),
-            None => Ok(LoopResult {
-                aim: self.aim,
-                tally: self.tally,
-                ending: self.ending,
-                client_cpu: self.client_cpu,
-                loop_lag_p50_ms: self.lag.as_ref().and_then(LagSampler::p50_ms),
-                loop_lag_p99_ms: self.lag.as_ref().and_then(LagSampler::p99_ms),
-                guard_reached: self.guard_reached,
-            }),
+        LoopResult {
+            aim: self.aim,
+            tally: self.tally,
+            ending: self.ending,
+            client_cpu: self.client_cpu,
+            loop_lag_p50_ms: self.lag.as_ref().and_then(LagSampler::p50_ms),
+            loop_lag_p99_ms: self.lag.as_ref().and_then(LagSampler::p99_ms),
+            guard_reached: self.guard_reached,
+            error: self.error,
         }
     }
 }

@@ -10,7 +10,7 @@ use super::goal::{Control, Goal};
 use super::interrupt::Interrupt;
 use super::open_loop::{Cap, OpenGate};
 use super::pacer::{Pacer, Stretch};
-use super::prefetch::{Branch, Prefetch};
+use super::prefetch::{Branch, Prefetch, PreparedRequest};
 use super::recorder::{Keep, RoundRecorder};
 use super::send_loop::{Counts, SendLoop, Setup};
 use super::{ErrorLimit, Lap, Progress, Wire, guard_for};
@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::plan::{Phase, RoundPlan, Side};
 use crate::record::request::Part;
 use crate::record::stored::WarmUp;
-use crate::record::{Outcome, RequestIdent, RequestRecord};
+use crate::record::{Outcome, RequestIdent, RequestRecord, Window};
 use crate::scenario::Load;
 use crate::units::ns_to_s;
 
@@ -54,7 +54,7 @@ pub async fn warm_up(
         wire,
         clock,
         gate: gate(wire, clock, plan, begin_ns)?,
-        aim: Goal::Settle(settle),
+        aim: settle,
         tally: RoundRecorder::new(Keep::Nothing, 0),
         lag: None,
         ident: RequestIdent {
@@ -71,20 +71,16 @@ pub async fn warm_up(
     let lap =
         Lap { phase: Phase::WarmUp, point: plan.point.id().into(), clock, begin_ns, planned: None };
     let mut show_counts = |counts: Counts| show(lap.progress(counts));
-    let landed = Box::pin(SendLoop::new(setup).run(interrupt, &mut show_counts)).await?;
-    let Goal::Settle(settle) = landed.aim else { return Ok(WarmUp::unknown()) };
+    let landed = Box::pin(SendLoop::new(setup).run(interrupt, &mut show_counts)).await;
+    if let Some(error) = landed.error {
+        return Err(error);
+    }
     Ok(WarmUp {
         requests: u32::try_from(landed.tally.completed).unwrap_or(u32::MAX),
         seconds: ns_to_s(clock.now_ns().saturating_sub(begin_ns)),
-        stable: settle.stable,
-        e2el_s: settle.e2el_s(),
+        stable: landed.aim.stable,
+        e2el_s: landed.aim.e2el_s(),
     })
-}
-
-impl WarmUp {
-    fn unknown() -> Self {
-        Self { requests: 0, seconds: 0.0, stable: false, e2el_s: None }
-    }
 }
 
 fn gate(wire: &Arc<Wire>, clock: Clock, plan: &RoundPlan, begin_ns: u64) -> Result<Admission> {
@@ -149,22 +145,8 @@ impl Settle {
         }
     }
 
-    pub(super) fn until_ns(&self) -> u64 {
-        self.until_ns
-    }
-
-    pub(super) fn tick(&self, now_ns: u64) -> Control {
-        if self.stable || now_ns >= self.until_ns { Control::Over } else { Control::Go }
-    }
-
-    pub(super) fn look(&mut self, record: &RequestRecord) {
-        if record.outcome == Outcome::Completed && !self.stable {
-            self.push(Medians {
-                ttft_ms: record.ttft_ms(),
-                tpot_ms: record.tpot_ms(),
-                e2el_ms: record.e2el_ms(),
-            });
-        }
+    fn is_over(&self, now_ns: u64) -> bool {
+        self.stable || now_ns >= self.until_ns
     }
 
     fn push(&mut self, figures: Medians) {
@@ -186,6 +168,41 @@ impl Settle {
     fn e2el_s(&self) -> Option<f64> {
         let last = self.last.back().copied().unwrap_or_else(|| medians(&self.current));
         last.e2el_ms.map(|ms| ms / 1e3)
+    }
+}
+
+impl Goal for Settle {
+    fn tick(&mut self, now_ns: u64, _: &mut Admission) -> Control {
+        if self.is_over(now_ns) { Control::Over } else { Control::Go }
+    }
+
+    fn wake_ns(&self) -> u64 {
+        self.until_ns
+    }
+
+    fn part(&mut self, _: &PreparedRequest, _: u64) -> Part {
+        Part::Ramp
+    }
+
+    fn ended(&mut self, _: Part, _: u64) -> Control {
+        Control::Go
+    }
+
+    fn look(&mut self, record: &RequestRecord) {
+        if record.outcome == Outcome::Completed && !self.stable {
+            self.push(Medians {
+                ttft_ms: record.ttft_ms(),
+                tpot_ms: record.tpot_ms(),
+                e2el_ms: record.e2el_ms(),
+            });
+        }
+    }
+
+    fn close(&mut self, _: u64) {}
+
+    /// Nothing is measured.
+    fn window(&self) -> Window {
+        Window::pending()
     }
 }
 
@@ -232,11 +249,11 @@ mod tests {
         push(&mut settle, 200.0, 4);
         push(&mut settle, 104.0, 4);
         push(&mut settle, 100.0, 4);
-        assert_eq!(settle.tick(0), Control::Go);
+        assert!(!settle.is_over(0));
         push(&mut settle, 105.0, 3);
-        assert_eq!(settle.tick(0), Control::Go);
+        assert!(!settle.is_over(0));
         push(&mut settle, 105.0, 1);
-        assert_eq!(settle.tick(0), Control::Over);
+        assert!(settle.is_over(0));
         assert_eq!(settle.e2el_s(), Some(2.0));
     }
 
@@ -244,8 +261,8 @@ mod tests {
     fn the_limit_ends_it_unsettled() {
         let mut settle = Settle::new(16, 1_000);
         push(&mut settle, 100.0, 5);
-        assert_eq!(settle.tick(999), Control::Go);
-        assert_eq!(settle.tick(1_000), Control::Over);
+        assert!(!settle.is_over(999));
+        assert!(settle.is_over(1_000));
         assert!(!settle.stable);
         assert_eq!(settle.e2el_s(), Some(2.0));
     }

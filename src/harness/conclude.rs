@@ -94,7 +94,7 @@ pub fn rebuild_report(
     conclude(store, &factions, judge, grounds.as_ref(), told)
 }
 
-fn newest(store: &Store) -> Result<StoredRun> {
+pub(super) fn newest(store: &Store) -> Result<StoredRun> {
     store.runs()?.runs.into_iter().next().ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "no run is stored yet")
             .with_hint("measure one: `inferometer run`")
@@ -254,13 +254,13 @@ fn conclude(
 }
 
 /// What stands on disk of all sides.
-struct Gathered {
-    points: Vec<PointInput>,
+pub(super) struct Gathered {
+    pub(super) points: Vec<PointInput>,
     contenders: Vec<ComparedSide>,
     curves: Curves,
 }
 
-fn gather(store: &Store, factions: &[RunSet]) -> Result<Gathered> {
+pub(super) fn gather(store: &Store, factions: &[RunSet]) -> Result<Gathered> {
     let mut points: Vec<PointInput> = Vec::new();
     let mut contenders: Vec<ComparedSide> = factions.iter().map(RunSet::contender).collect();
     let mut curves: Curves = BTreeMap::new();
@@ -305,7 +305,7 @@ fn findings(comparison: &Comparison) -> Vec<Finding> {
     comparison.notes.iter().map(judged).chain(looks).collect()
 }
 
-fn side_input(faction: &RunSet) -> SideInput {
+pub(super) fn side_input(faction: &RunSet) -> SideInput {
     SideInput { name: faction.name.clone(), side: faction.side, runs: faction.runs.clone() }
 }
 

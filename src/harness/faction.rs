@@ -6,14 +6,9 @@ use crate::compare::design::{DaySpread, Pairing};
 use crate::compare::side::{ComparedPoint, ComparedSide, Facts};
 use crate::error::Result;
 use crate::plan::{Design, Side};
-use crate::record::StoredRun;
 use crate::record::stored::StoredPoint;
+use crate::record::{StoredRun, StoredStart};
 use crate::store::Store;
-
-/// How the identity of an embedded simulator begins.
-pub(super) const SIMULATED: &str = "simulator ";
-/// How a setting that holds the hash of a prompt file begins.
-pub(super) const DATASET: &str = "dataset ";
 
 /// One side of a report: a name, its runs, and which side of them it is.
 #[derive(Debug, Clone)]
@@ -75,9 +70,7 @@ impl RunSet {
         let mut facts = Facts::default();
         for run in &self.runs {
             facts.definitions.insert(run.definitions.clone());
-            let datasets = run.settings.iter().filter_map(|(name, hash)| {
-                Some((name.strip_prefix(DATASET)?.to_owned(), hash.clone()))
-            });
+            let datasets = run.datasets().map(|(path, hash)| (path.to_owned(), hash.to_owned()));
             facts.datasets.extend(datasets);
             if let Some(side) = run.sides.get(&self.side) {
                 facts.models.insert(side.model.clone());
@@ -117,9 +110,7 @@ impl RunSet {
     /// Whether all of it ran on the embedded simulator, which has no days.
     pub(super) fn is_simulated(&self) -> bool {
         let mut starts = self.runs.iter().flat_map(|run| &run.starts).peekable();
-        let simulated =
-            |id: &Option<String>| id.as_ref().is_some_and(|id| id.starts_with(SIMULATED));
-        starts.peek().is_some() && starts.all(|start| simulated(&start.identity))
+        starts.peek().is_some() && starts.all(StoredStart::is_simulated)
     }
 
     /// The name of its model and engine, under which its noise is stored.

@@ -16,6 +16,7 @@ mod run_record;
 mod server_handle;
 mod session;
 mod start;
+mod stored;
 mod telemetry;
 
 use conclude::ConclusionInput;
@@ -41,6 +42,7 @@ use crate::store::Store;
 
 pub use calibrate::Calibrated;
 pub use conclude::{Conclusion, compare_stored, rebuild_report};
+pub use stored::stored_report;
 
 /// Groups of scenarios and the settings they run with.
 ///

@@ -14,7 +14,7 @@ use crate::environment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
 use crate::record::stored::{RoundStatus, WarmUp};
-use crate::record::{Finding, RequestRecord, StoredRound};
+use crate::record::{Finding, FindingCode, RequestRecord, Severity, StoredRound};
 use crate::report::lossy::LossyReporter;
 use crate::report::progress::Event;
 use crate::scenario::{Load, PromptSpec};
@@ -45,6 +45,11 @@ impl Session<'_> {
         let mut seen = watch.end(&outcome).await;
         self.watches.insert(start.side, watch);
         outcome.findings.append(&mut seen.findings);
+        let cut = outcome.error.take();
+        if let Some(error) = &cut {
+            let text = format!("the round ended before its load was sent: {error}");
+            outcome.findings.push(Finding::new(FindingCode::RoundCut, Severity::Warning, text));
+        }
         if let Some(death) = self.bench(start.side)?.server.death() {
             return Err(death);
         }
@@ -67,7 +72,8 @@ impl Session<'_> {
             reported: BTreeMap::new(),
             itl_by_position_ms: outcome.positions.means_ms(),
         };
-        self.keep(round, outcome, plan)
+        self.keep(round, outcome, plan)?;
+        cut.map_or(Ok(()), Err)
     }
 
     /// Who watches a side: as in the round before, where its server has not moved.

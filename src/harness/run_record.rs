@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::faction::DATASET;
 use super::server_handle::{self, SideServer};
 use super::{Detail, session};
 use crate::clock::Clock;
@@ -86,9 +85,9 @@ pub(super) fn new_run(settings: &Settings, plan: &Plan, clock: Clock) -> StoredR
 
 /// Keeps the hashes of the prompt files: other prompts make a comparison incomparable.
 pub(super) fn note_datasets(run: &mut StoredRun, hashes: &BTreeMap<PathBuf, String>) {
-    let text =
-        |(path, hash): (&PathBuf, &String)| (format!("{DATASET}{}", path.display()), hash.clone());
-    run.settings.extend(hashes.iter().map(text));
+    for (path, hash) in hashes {
+        run.note_dataset(path, hash);
+    }
 }
 
 /// The command line: the program by its name alone, secrets redacted.

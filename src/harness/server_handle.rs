@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::faction::SIMULATED;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::plan::Side;
-use crate::record::Finding;
+use crate::record::{Finding, StoredStart};
 use crate::rng::Seed;
 use crate::server::{Launcher, Running};
 use crate::settings::{Launch, Settings, Target};
@@ -92,7 +91,7 @@ impl SideServer {
                 let started = SimServer::start((**config).clone())?;
                 let url = started.url();
                 *server = Some(Box::new(started));
-                let identity = Some(format!("{SIMULATED}{:016x}", config.seed.0));
+                let identity = Some(StoredStart::simulator_identity(config.seed));
                 Ok(Started { url, identity, ready_s: None, ..Started::default() })
             }
             Kind::Launched { launcher, running } => {

@@ -2,6 +2,7 @@
 //! `profile_export.jsonl` beside it with a line a request.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -18,7 +19,7 @@ use crate::scenario::Load;
 pub(super) const TOOL: Tool = Tool {
     name: "aiperf",
     definitions: "aiperf-1",
-    measures: "TTFT ends at the first chunk with content and counts from the send, TPOT is its `inter_token_latency`, ICL its `inter_chunk_latency`, tokens are counted by its tokenizer",
+    measures: "TTFT ends at the first chunk with content and counts from the send, TPOT is its `inter_token_latency`, ICL its `inter_chunk_latency`, tokens are counted by its tokenizer, throughput is over the time that it observed",
     keeps_requests: "`profile_export.jsonl` beside the file holds them: import the folder",
 };
 
@@ -51,6 +52,13 @@ pub(super) fn is_summary(object: &Map<String, Value>) -> bool {
         .any(|name| object.get(*name).is_some_and(|metric| metric.get("unit").is_some()))
 }
 
+/// Whether a file is of the warm-up: aiperf keeps its phases in `phases/<name>/`.
+pub(super) fn is_warm_up(path: &Path) -> bool {
+    let mut folders = path.iter().rev().skip(1);
+    folders.next().is_some_and(|name| name == "warmup")
+        && folders.next().is_some_and(|name| name == "phases")
+}
+
 /// Whether an object is a line of the file with the requests.
 pub(super) fn is_record(object: &Map<String, Value>) -> bool {
     object.contains_key("metrics")
@@ -70,10 +78,10 @@ pub(super) fn read(
     let metric = |name: &str, statistic: &str| fields.number_at(&format!("/{name}/{statistic}"));
     let requests: Vec<RequestTimes> = records.into_iter().flatten().filter_map(request).collect();
     let completed = fields.count_at("/request_count/avg").unwrap_or(0);
-    let duration_s = metric("benchmark_duration", "avg").or_else(|| {
-        #[allow(clippy::cast_precision_loss)] // a count of requests
-        metric("request_throughput", "avg").map(|rate| completed as f64 / rate)
-    });
+    // Its rates divide by the time that it observed, which `benchmark_duration` is only a part of.
+    #[allow(clippy::cast_precision_loss)] // a count of requests
+    let observed = metric("request_throughput", "avg").map(|rate| completed as f64 / rate);
+    let duration_s = observed.or_else(|| metric("benchmark_duration", "avg"));
     let duration_s = duration_s.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
     let duration_s =
         duration_s.ok_or_else(|| fields.wrong("benchmark_duration", "is not a time"))?;

@@ -81,6 +81,7 @@ pub(super) fn read_all(listing: Listing) -> Result<Readings> {
         }
     }
     repeated_reports(&mut readings);
+    repeated_results(&mut readings);
     if readings.results.is_empty() {
         let nothing = || Error::store("no file holds a result").with_hint(read_hint());
         return Err(first_error.unwrap_or_else(nothing));
@@ -102,6 +103,22 @@ fn repeated_reports(readings: &mut Readings) {
         reason: "it sums up results that are read themselves".to_owned(),
         severity: Severity::Note,
     }));
+}
+
+/// A copy of a result would pass for a second measurement that agrees to the last digit.
+fn repeated_results(readings: &mut Readings) {
+    let mut kept: Vec<ToolResult> = Vec::new();
+    for result in std::mem::take(&mut readings.results) {
+        match kept.iter().find(|known| known.repeats(&result)) {
+            Some(known) => readings.passed_over.push(PassedOver {
+                reason: format!("it repeats the result of `{}`", known.source),
+                path: result.source.into(),
+                severity: Severity::Note,
+            }),
+            None => kept.push(result),
+        }
+    }
+    readings.results = kept;
 }
 
 impl Refusal {
@@ -139,6 +156,9 @@ fn read_file(path: &Path) -> Result<Content, Refusal> {
     if let [only] = &mut objects[..] {
         if inference_perf::is_lifecycle(only) && !inference_perf::names_a_load(only) {
             return Ok(Content::AllStages);
+        }
+        if aiperf::is_summary(only) && aiperf::is_warm_up(path) {
+            return Err(Refusal::Foreign("it is of the warm-up".to_owned()));
         }
         if aiperf::is_summary(only) {
             return Ok(Content::AiperfSummary(std::mem::take(only)));

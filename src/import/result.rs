@@ -81,6 +81,15 @@ impl ToolResult {
     pub(super) fn attempted(&self) -> u64 {
         self.completed + self.failed.unwrap_or(0)
     }
+    /// Whether another result has the same load and the same figures.
+    pub(super) fn repeats(&self, other: &Self) -> bool {
+        self.tool == other.tool
+            && self.load == other.load
+            && self.completed == other.completed
+            && self.duration_s.to_bits() == other.duration_s.to_bits()
+            && self.reported == other.reported
+    }
+
     /// Adds the counts to the figures, and the rates that the file lacks: counts over the duration,
     /// as all these clients define them.
     #[allow(clippy::cast_precision_loss)] // counts of tokens and requests

@@ -117,6 +117,7 @@ codes! {
     RestartUnproven => "restart_unproven",
     Restarted => "restarted",
     Resumed => "resumed",
+    RoundCut => "round_cut",
     Saturated => "saturated",
     ScheduleLag => "schedule_lag",
     ServerWord => "server_word",

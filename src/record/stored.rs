@@ -1,6 +1,7 @@
 //! A run as it is stored: `run.json`, schema 1.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -146,6 +147,39 @@ pub struct StoredStart {
     pub ready_s: Option<f64>,
     /// Why it gave no figures, where it did not.
     pub failure: Option<String>,
+}
+
+impl StoredStart {
+    /// How the identity of an embedded simulator begins.
+    const SIMULATED: &str = "simulator ";
+
+    /// The identity of an embedded simulator, by the seed of this start.
+    #[must_use]
+    pub fn simulator_identity(seed: Seed) -> String {
+        format!("{}{:016x}", Self::SIMULATED, seed.0)
+    }
+
+    /// Whether it was an embedded simulator.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.identity.as_ref().is_some_and(|identity| identity.starts_with(Self::SIMULATED))
+    }
+}
+
+impl StoredRun {
+    /// How a setting that holds the hash of a prompt file begins.
+    const DATASET: &str = "dataset ";
+
+    /// Keeps the hash of a prompt file: other prompts make a comparison incomparable.
+    pub fn note_dataset(&mut self, path: &Path, hash: &str) {
+        self.settings.insert(format!("{}{}", Self::DATASET, path.display()), hash.to_owned());
+    }
+
+    /// The prompt files by their paths, each with its hash.
+    pub fn datasets(&self) -> impl Iterator<Item = (&str, &str)> {
+        let dataset = |(name, hash)| Some((str::strip_prefix(name, Self::DATASET)?, hash));
+        self.settings.iter().map(|(name, hash)| (name.as_str(), hash.as_str())).filter_map(dataset)
+    }
 }
 
 /// How a round ended.

@@ -213,7 +213,7 @@ impl<'a> Bench<'a> {
     }
 
     async fn round(&self, job: &RoundJob, interrupt: &Interrupt) -> Result<RoundOutcome> {
-        drive::run_round(&self.wire, self.clock, job, interrupt, &mut |_| {}).await
+        drive::run_round(&self.wire, self.clock, job, interrupt, &mut |_| {}).await?.whole()
     }
 
     fn job(&self, load: Load, tokens: u32, requests: u32) -> RoundJob {

@@ -277,6 +277,7 @@ fn aiperf_joins_figures_and_requests_of_a_folder() {
     assert_eq!(ids(&imported), ["import/64x16/c4"], "as asked, however its tokenizer counts");
     let summary = at(&imported, "import/64x16/c4");
     assert_eq!(summary.completed, 12, "two warm-up requests are left out");
+    assert_eq!(found(&imported, "contradiction"), []);
     for (measure, name, statistic) in [
         ("ttft_mean", "time_to_first_token", "avg"),
         ("ttft_p50", "time_to_first_token", "p50"),
@@ -289,6 +290,16 @@ fn aiperf_joins_figures_and_requests_of_a_folder() {
     assert_eq!(figure(&summary, "itl_p50"), None, "its gaps are between chunks");
     let icl = said["inter_chunk_latency"]["avg"].as_f64().unwrap();
     near(figure(&summary, "icl_mean"), icl, 1e-2);
+    // Its folder holds the phases once more; the warm-up is no measurement.
+    let folder = TempDir::new().unwrap();
+    let figures = fs::read_to_string(sample("aiperf/profile_export_aiperf.json")).unwrap();
+    for place in ["", "phases/profiling/", "phases/warmup/"] {
+        write(folder.path(), &format!("{place}profile_export_aiperf.json"), &figures);
+    }
+    let imported = read(&[folder.path().to_owned()]).unwrap();
+    assert_eq!(imported.rounds.len(), 1);
+    let passed = format!("{:?}", found(&imported, "passed_over"));
+    assert!(passed.contains("of the warm-up") && passed.contains("repeats the result"), "{passed}");
     // The figures alone give the percentiles that the client reports.
     let bare = read(&[sample("aiperf/profile_export_aiperf.json")]).unwrap();
     let summary = at(&bare, "import/64x16/c4");

@@ -1,10 +1,15 @@
 //! Stored runs and baselines as sides of a comparison.
 
+use std::time::Duration;
+
 use inferometer::compare::{Mode, Verdict};
 use inferometer::harness::compare_stored;
 use inferometer::metric::Measure;
+use inferometer::settings::JudgeSettings;
 use inferometer::store::Store;
 use tempfile::TempDir;
+
+use crate::inside::kept;
 
 use super::{comparison, forget_health, newest_run, run, short, simulator};
 
@@ -73,4 +78,51 @@ async fn a_baseline_is_saved_and_compared_with_in_one_run() {
     assert_eq!(inferometer::compare::gate::exit_code(error.kind()), 2);
     settings.baseline.lenient = true;
     assert!(run(&settings).await.unwrap().report.input().comparisons.is_empty());
+}
+
+/// A file of requests that gives its content once: whoever opens it again waits for ever.
+#[cfg(unix)]
+fn readable_once(path: std::path::PathBuf) {
+    let text = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    std::thread::spawn(move || std::fs::write(path, text));
+}
+
+#[cfg(unix)]
+#[test]
+fn the_runs_of_a_side_are_read_once_and_pooled() {
+    let folder = TempDir::new().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let at = jiff::Timestamp::from_second(1_700_000_000).unwrap();
+    for (place, ttft_ms) in [100, 200].into_iter().enumerate() {
+        let mut run = kept::run(&format!("20260102T03040{place}Z-two"));
+        run.rounds = vec![kept::round(0)];
+        let sent = |n: u64| 10 * kept::S + n * kept::MS;
+        let record = |n| kept::request(sent(n), sent(n + ttft_ms), sent(n + 1000), 8);
+        let records: Vec<_> = (1..=40).map(record).collect();
+        let (itl, icl) = (kept::gaps(&[7; 40]), kept::gaps(&[7; 40]));
+        let writer = store.begin_run(&run).unwrap();
+        writer.write_round(&run, &run.rounds[0], &records, &itl, &icl).unwrap();
+        let id = writer.id();
+        match place {
+            0 => store.baselines().save("two", id, at).map(drop).unwrap(),
+            _ => store.baselines().append("two", id, at).map(drop).unwrap(),
+        }
+        readable_once(store.layout().requests(id, "chat/short/c16"));
+    }
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let conclusion = compare_stored(&store, &["two".into()], &JudgeSettings::default());
+        let _ = sender.send(conclusion);
+    });
+    // Half a minute is a hundred times what it takes; a second reading never ends.
+    let conclusion =
+        receiver.recv_timeout(Duration::from_secs(30)).expect("each file is read once");
+    let report = conclusion.unwrap().report;
+    let side = report.input().points[0].side(0).unwrap();
+    assert_eq!((side.starts.len(), side.summary.completed), (2, 80));
+    // The median over all requests of both runs, half of which took 100 ms.
+    let median = side.summary.get(Measure::TTFT_P50).unwrap();
+    assert!((100.0..=200.0).contains(&median), "{median}");
 }

@@ -133,6 +133,36 @@ async fn a_prompt_that_cannot_be_made_is_an_error_for_the_operator() {
     for load in [Load::Concurrency(2), rate(5.0, None)] {
         let job = job(load, 4);
         let round = run_round(&wire, bench.clock, &job, &Interrupt::new(), &mut |_| {}).await;
-        assert_eq!(round.unwrap_err().to_string(), "the file holds no prompt");
+        let error = round.and_then(RoundOutcome::whole).unwrap_err();
+        assert_eq!(error.to_string(), "the file holds no prompt");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prompt_that_cannot_be_made_costs_no_request_that_was_sent() {
+    /// Has prompts for the ramp and for three measured requests of twelve.
+    struct Short;
+    impl PromptSource for Short {
+        fn prompt(&self, index: u64, _: u32, _: Seed) -> Result<Prompt> {
+            match index {
+                3..12 => Err(inferometer::Error::scenario("the file ends here")),
+                _ => Ok(Prompt::Text(format!("{index}"))),
+            }
+        }
+    }
+    let bench = Bench::start(Script::default()).await;
+    let wire = Arc::new(Wire {
+        client: client(&bench.server),
+        dialect: Arc::new(Completions),
+        model: String::new(),
+        offers: Offers::default(),
+        extra_body: serde_json::Map::new(),
+        prompts: Arc::new(Short),
+    });
+    let job = job(Load::Concurrency(2), 12);
+    let round = run_round(&wire, bench.clock, &job, &Interrupt::new(), &mut |_| {}).await.unwrap();
+    assert_eq!(round.error.as_ref().unwrap().to_string(), "the file ends here");
+    assert_eq!(round.status, RoundStatus::Interrupted);
+    let completed = |r: &&RequestRecord| r.outcome == Outcome::Completed;
+    assert_eq!(of(&round, Part::Measured).into_iter().filter(completed).count(), 3);
 }
