@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use inferometer::Result;
 use inferometer::Seed;
+use inferometer::internals::analysis::rebuild_report;
 use inferometer::internals::clock::Clock;
-use inferometer::internals::harness::rebuild_report;
 use inferometer::internals::plan::{Design, Phase, Side};
 use inferometer::internals::record::request::Part;
 use inferometer::internals::record::stored::{
@@ -181,6 +181,7 @@ fn round(run: &StoredRun, point: &StoredPoint, side: Side, block: u32) -> Stored
         telemetry: BTreeMap::new(),
         series: BTreeMap::new(),
         reported: BTreeMap::new(),
+        server: inferometer::internals::record::ServerState::Ran,
         itl_by_position_ms: Vec::new(),
     }
 }

@@ -7,7 +7,7 @@ use inferometer::{Harness, Load, Scenario, Slo};
 fn main() -> ExitCode {
     let mut harness = Harness::from_env();
     // Enough for intervals, and the whole job ends within a minute; a gate wants five.
-    harness.settings().starts = 3;
+    harness.settings().starts = Some(3);
     harness.group("chat").scenario(
         Scenario::new("short")
             .input(512)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What an [`Error`] is about. Exit codes are derived from it in `compare/gate.rs` alone.
+/// What an [`Error`] is about. Exit codes are derived from it in `compare/exit.rs` alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {

@@ -10,6 +10,7 @@ macro_rules! rooms {
 }
 
 rooms! {
+    analysis {}
     api { chat completions template_cache }
     clock {}
     compare {}

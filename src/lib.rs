@@ -85,10 +85,13 @@ mod store;
 mod telemetry;
 // Layers 5 to 7: summarise, judge, show.
 mod compare;
+mod diagnose;
 mod export;
 mod report;
 mod summary;
 // Layers 8 and 9: compose, and the surfaces.
+mod analysis;
+mod bench_serve;
 mod cli;
 mod harness;
 mod macros;
@@ -96,13 +99,14 @@ mod selftest;
 // Aside: the embedded server.
 mod sim;
 
+pub use analysis::Conclusion;
 pub use api::chat::Chat;
 pub use api::completions::Completions;
 pub use api::{Content, Dialect, GenerateRequest, Offers, Place as TokenPlace, StreamEvent, Usage};
 pub use cli::bench_main;
 pub use drive::Interrupt;
 pub use error::{Error, ErrorKind, Result};
-pub use harness::{Conclusion, Harness};
+pub use harness::Harness;
 pub use metric::{Measure, Metric, Statistic};
 pub use report::progress::{Event, Reporter, Silent};
 pub use rng::Seed;
@@ -110,8 +114,8 @@ pub use scenario::length::Weighted;
 pub use scenario::prompt::WORDS;
 pub use scenario::{Length, Load, Prompt, PromptSource, RequestRate, Scenario, ScenarioGroup, Slo};
 pub use settings::{
-    ApiChoice, ApiKey, BaselineChoice, JudgeSettings, Launch, Settings, Skip, SlotStart, Target,
-    Timeouts, TriState,
+    ApiChoice, ApiKey, BaselineChoice, JudgeSettings, Launch, PromptForm, Settings, Skip,
+    SlotStart, Target, Timeouts, TriState,
 };
 
 #[doc(hidden)] // what the macros and the binary call

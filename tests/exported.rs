@@ -73,6 +73,25 @@ fn bencher_gets_values_with_their_bounds() {
 }
 
 #[test]
+fn vllm_gets_a_file_for_each_load_point_and_it_is_read_back() {
+    let folder = TempDir::new().unwrap();
+    three_starts(folder.path());
+    let out = folder.path().join("out");
+    let told = export(folder.path(), &["B", "--format", "vllm", "-o", out.to_str().unwrap()]);
+    assert!(told.starts_with("wrote 1 file to "), "{told}");
+    let file = read(&out.join("import-512x128-c64.json"));
+    assert_eq!((&file["request_rate"], &file["max_concurrency"]), (&json("\"inf\""), &json("64")));
+    let starts = said("mean_tpot_ms");
+    near(file["mean_tpot_ms"].as_f64().unwrap(), starts.iter().sum::<f64>() / 3.0, 1e-9);
+    let requests = file["completed"].as_f64().unwrap();
+    near(requests, said("completed").iter().sum(), 1e-9);
+    text(&inferometer(folder.path(), &["import", out.to_str().unwrap(), "--as", "again"]));
+    let text = export(folder.path(), &["again", "--format", "bencher"]);
+    let again = &json(&text)["import/512x128/c64"]["tpot_mean_ms"]["value"];
+    near(again.as_f64().unwrap(), file["mean_tpot_ms"].as_f64().unwrap(), 1e-9);
+}
+
+#[test]
 fn github_action_benchmark_gets_a_file_for_each_direction() {
     let folder = TempDir::new().unwrap();
     three_starts(folder.path());

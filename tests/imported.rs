@@ -67,7 +67,8 @@ fn starts_that_the_user_tells_apart_carry_a_verdict() {
     let (code, slow) = compared(folder, "base", "slow");
     assert_eq!(code, Some(1), "{}", slow["gate"]);
     let comparison = &slow["verdict"]["comparisons"][0];
-    assert_eq!((&comparison["mode"], &comparison["blocks"]), (&json!("history"), &json!(6)));
+    // Six starts of three nights are three values.
+    assert_eq!((&comparison["mode"], &comparison["blocks"]), (&json!("history"), &json!(3)));
     let tpot = cell(&slow, "slow", "tpot_mean");
     assert_eq!(tpot["verdict"], "regressed");
     assert!((tpot["change"].as_f64().unwrap() - 0.1).abs() < 1e-9, "{tpot}");
@@ -156,11 +157,11 @@ fn what_the_files_do_not_hold_is_neither_drawn_nor_guessed() {
         text(&inferometer(folder, &["import", &file, "--as", name]));
     }
     let terminal = text(&inferometer(folder, &["compare", "A", "B", "C"]));
-    assert_eq!(terminal.matches("cannot tell a change from a restart").count(), 1, "{terminal}");
+    assert_eq!(terminal.matches("Sharper:").count(), 1, "{terminal}");
     let json = fs::read_to_string(folder.join("report/report.json")).unwrap();
     let document: Value = serde_json::from_str(&json).unwrap();
-    // How many gaps there were is not in the file, so how sure their median is cannot be said.
-    assert_eq!(cell(&document, "C", "itl_p50")["interval"], Value::Null);
+    // How far restarts may differ is assumed, whatever the file holds of single requests.
+    assert_ne!(cell(&document, "C", "itl_p50")["interval"], Value::Null);
     assert_ne!(cell(&document, "C", "ttft_p50")["interval"], Value::Null);
     let page = fs::read_to_string(folder.join("report/import/512x128-c64.html")).unwrap();
     // Sends and first tokens are known, ends are not.
@@ -235,7 +236,7 @@ fn three_configurations_make_the_engineers_table() {
     assert_eq!(row(&markdown, "| B |")[1..], ["2048", "64", "354", "831", "8.48", "10.5", "5695"]);
     assert_eq!(row(&markdown, "| C |")[1..], ["8192", "64", "494", "803", "7.62", "10.6", "5587"]);
     // One start a side: nothing is claimed.
-    assert!(markdown.contains("no verdict: one start against one"), "{markdown}");
+    assert!(markdown.contains("one start against one start"), "{markdown}");
     assert!(!markdown.contains("regressed") && !markdown.contains("improved"), "{markdown}");
     let same = text(&inferometer(
         folder.path(),

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use inferometer::internals::analysis::{Conclusion, rebuild_report};
 use inferometer::internals::compare::{Comparison, Mode};
-use inferometer::internals::harness::{Conclusion, rebuild_report};
 use inferometer::internals::record::FindingCode;
 use inferometer::internals::record::stored::RunStatus;
 use inferometer::internals::record::stored::{Health, RoundStatus};

@@ -23,6 +23,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use inferometer::internals::settings::SlotStart;
+use inferometer::internals::sim::Scheme;
 use side::{Case, Cost};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -96,11 +97,14 @@ fn capacity(args: &Args) -> Outcome<()> {
         ("128, 10 ms gaps, together", TIMED, 128, 512, SlotStart::Together),
         ("128, 10 ms gaps, spread", TIMED, 128, 512, SlotStart::Spread),
     ] {
-        let case = Case { ttft, gap, streams, requests, tokens: 128, start };
+        let scheme = Scheme::Http;
+        let case = Case { scheme, ttft, gap, streams, requests, tokens: 128, start };
         let plain = plain::cost(case)?;
         line(name, "plain hyper loop", plain, plain);
         let ours = side::cost(case)?;
         line(name, "inferometer", ours, plain);
+        let secure = side::cost(Case { scheme: Scheme::Https, ..case })?;
+        line(name, "inferometer, https", secure, plain);
         if args.peers
             && let Some(peer) = peer::cost(case, args.tokenizer.as_deref())?
         {
@@ -134,9 +138,12 @@ fn fidelity(args: &Args) -> Outcome<()> {
     for streams in [16, 128, 512] {
         let (ttft, gap) = TIMED;
         let (requests, start) = ((3 * streams).max(128), SlotStart::Spread);
-        let case = Case { ttft, gap, streams, requests, tokens: 128, start };
+        let scheme = Scheme::Http;
+        let case = Case { scheme, ttft, gap, streams, requests, tokens: 128, start };
         errors(streams, "plain hyper loop", &middle(|| plain::fidelity(case))?);
         errors(streams, "inferometer", &middle(|| side::fidelity(case))?);
+        let secure = Case { scheme: Scheme::Https, ..case };
+        errors(streams, "inferometer, https", &middle(|| side::fidelity(secure))?);
         if args.peers
             && let Some(found) = peer::fidelity(case, args.tokenizer.as_deref())?
         {
@@ -180,7 +187,8 @@ fn memory(args: &Args) -> Outcome<()> {
     for requests in counts {
         let (ttft, gap) = NO_DELAY;
         let start = SlotStart::Together;
-        let case = Case { ttft, gap, streams: 64, requests, tokens: 128, start };
+        let scheme = Scheme::Http;
+        let case = Case { scheme, ttft, gap, streams: 64, requests, tokens: 128, start };
         let used = side::memory(case)?;
         println!(
             "{requests:>10} {:>12.1} {:>16.0} {:>12.1}",

@@ -11,7 +11,7 @@ use inferometer::internals::scenario::Load;
 use inferometer::internals::selftest::fidelity::Figures;
 use inferometer::internals::selftest::{self, Fidelity};
 use inferometer::internals::settings::SlotStart;
-use inferometer::internals::sim::{MetronomeConfig, ReferenceServer};
+use inferometer::internals::sim::{MetronomeConfig, ReferenceServer, Scheme};
 use inferometer::internals::telemetry::host::cpu_ns;
 
 use crate::Outcome;
@@ -20,6 +20,7 @@ use crate::machine::{self, Role};
 /// One thing to measure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case {
+    pub(crate) scheme: Scheme,
     pub(crate) ttft: Duration,
     pub(crate) gap: Duration,
     pub(crate) streams: u32,
@@ -70,8 +71,8 @@ pub(crate) struct Memory {
 pub(crate) fn serve(case: Case, log_limit: usize) -> Outcome<(ReferenceServer, Clock)> {
     let clock = Clock::start();
     machine::pin(Role::Server);
-    let (ttft, gap) = (case.ttft, case.gap);
-    let server = ReferenceServer::start(MetronomeConfig { ttft, gap, log_limit, clock });
+    let (scheme, ttft, gap) = (case.scheme, case.ttft, case.gap);
+    let server = ReferenceServer::start(MetronomeConfig { scheme, ttft, gap, log_limit, clock });
     machine::pin(Role::Client);
     Ok((server?, clock))
 }

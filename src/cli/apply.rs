@@ -132,7 +132,11 @@ impl ServerArgs {
         Ok(of("INFEROMETER_API_KEY").or_else(|| of("OPENAI_API_KEY").filter(|_| on_purpose)))
     }
 
-    fn apply(&self, settings: &mut Settings, read: &dyn Fn(&Path) -> Result<String>) -> Result<()> {
+    pub(super) fn apply(
+        &self,
+        settings: &mut Settings,
+        read: &dyn Fn(&Path) -> Result<String>,
+    ) -> Result<()> {
         self.apply_target(settings)?;
         self.server.apply(settings);
         let key = self.key(&settings.target, read)?;
@@ -172,6 +176,7 @@ impl PhaseArgs {
         settings.skip.preflight |= self.no_preflight;
         settings.skip.warm_up |= self.no_warm_up;
         settings.skip.reference |= self.no_reference;
+        settings.skip.burn_in |= self.no_burn_in;
         set_some(&mut settings.resume, &self.resume);
     }
 }
@@ -211,6 +216,7 @@ impl JudgeArgs {
         }
         judge.fail_on_inconclusive |= self.fail_on == Some(FailOnArg::Inconclusive);
         judge.no_fail |= self.no_fail;
+        set(&mut judge.allow_failed_starts, &self.allow_failed_starts);
         judge.accept_gain |= self.accept_gain;
         for (name, level) in [
             ("--significance-level", judge.significance_level),

@@ -105,6 +105,9 @@ pub(crate) struct PhaseArgs {
     /// Leave out the rate-1 reference (said in the report)
     #[arg(long)]
     pub(crate) no_reference: bool,
+    /// Leave out the unmeasured start of each side before the first pair
+    #[arg(long)]
+    pub(crate) no_burn_in: bool,
     /// Take up an interrupted run where it stopped: the same work, its whole restarts kept
     #[arg(long, value_name = "RUN")]
     pub(crate) resume: Option<String>,
@@ -132,7 +135,7 @@ pub(crate) struct JudgeArgs {
     /// Store the run without touching any baseline (the default)
     #[arg(long, hide = true)]
     pub(crate) discard_baseline: bool,
-    /// Family-wise significance level of the verdicts
+    /// Chance that a report calls anything changed of an unchanged server
     #[arg(long, value_name = "ALPHA")]
     pub(crate) significance_level: Option<f64>,
     /// Level of the shown intervals
@@ -153,6 +156,9 @@ pub(crate) struct JudgeArgs {
     /// Observe only: never fail on a verdict
     #[arg(long)]
     pub(crate) no_fail: bool,
+    /// Starts of a side that may fail without failing the run
+    #[arg(long, value_name = "N")]
+    pub(crate) allow_failed_starts: Option<u32>,
     /// Take a latency halved or a throughput doubled for real
     #[arg(long)]
     pub(crate) accept_gain: bool,

@@ -72,6 +72,10 @@ impl Harness {
         let parsed = match BenchCli::try_parse_from(argv::tidied(std::env::args_os())) {
             Ok(cli) => cli.harness(),
             Err(error) => {
+                if let Some(error) = super::vllm_flag(&error) {
+                    super::tell(&error);
+                    std::process::exit(i32::from(gate::USAGE));
+                }
                 let _ = error.print();
                 std::process::exit(if error.use_stderr() { i32::from(gate::USAGE) } else { 0 });
             }
@@ -155,7 +159,7 @@ mod tests {
         let harness = |flags: &str, file: &str| {
             let mut harness = parsed(flags);
             let settings = harness.settings();
-            (settings.starts, settings.rounds, settings.num_prompts) = (7, 7, Some(7));
+            (settings.starts, settings.rounds, settings.num_prompts) = (Some(7), 7, Some(7));
             settings.headers = vec![("A".into(), "code".into()), ("B".into(), "code".into())];
             settings.target = Target { url: "http://code".into(), launch: Launch::External };
             crate::scenario::file::parse(file, "f").unwrap().apply(settings);
@@ -165,7 +169,7 @@ mod tests {
         let mut given = harness("--num-prompts 9 --url http://flag -H C=flag", file);
         let settings = given.settings();
         assert_eq!(settings.reference_requests, 60);
-        assert_eq!((settings.starts, settings.rounds, settings.num_prompts), (7, 8, Some(9)));
+        assert_eq!((settings.starts, settings.rounds, settings.num_prompts), (Some(7), 8, Some(9)));
         assert_eq!(settings.target.url, "http://flag");
         let headers: Vec<_> = settings.headers.iter().map(|(k, v)| format!("{k}={v}")).collect();
         assert_eq!(headers, ["B=code", "a=file", "C=flag"]);
@@ -173,7 +177,7 @@ mod tests {
         assert_eq!(harness("", "").settings().target.url, "http://code");
         assert!(harness("--simulate demo", file).settings().is_simulated());
         let mut test = harness("--test", file);
-        assert_eq!((test.settings().num_prompts, test.settings().starts), (Some(1), 1));
+        assert_eq!((test.settings().num_prompts, test.settings().starts), (Some(1), Some(1)));
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(super) fn describe(calibrated: &Calibrated) -> String {
     spread_table(&mut text, time);
     let _ =
         writeln!(text, "\nwhat it takes to find a change ({} gated figures):", calibrated.cells);
-    for sentence in sentences(time, &time.cells, calibrated.alpha) {
+    for sentence in sentences(time, &time.cells, calibrated.budget) {
         let _ = writeln!(text, "  {sentence}");
     }
     quiet(&mut text, time);

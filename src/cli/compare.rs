@@ -6,8 +6,9 @@ use clap::Args;
 
 use super::args::{JudgeArgs, OutputArgs, OutputFormatArg};
 use super::run::present;
+use crate::analysis;
 use crate::error::{Error, Result};
-use crate::harness::{self, Action, Entry};
+use crate::harness::{Action, Entry};
 use crate::settings::Settings;
 use crate::store::Store;
 
@@ -31,7 +32,7 @@ impl CompareCommand {
         let settings = self.settings()?;
         let store = Store::open(&settings.output_dir)?;
         let names = super::import::sides(&store, &self.names)?;
-        let conclusion = harness::compare_stored(&store, &names, &settings.judge)?;
+        let conclusion = analysis::compare_stored(&store, &names, &settings.judge)?;
         let mut output = self.output.clone();
         output.output_format = self.format.unwrap_or(output.output_format);
         present(&conclusion, output.surface(Action::Run, Entry::Command), None)
@@ -65,7 +66,7 @@ impl ReportCommand {
         let mut settings = Settings::for_url("");
         self.output.apply(&mut settings);
         let store = Store::open(PathBuf::from(&settings.output_dir))?;
-        let conclusion = harness::rebuild_report(&store, self.run.as_deref(), &settings.judge)?;
+        let conclusion = analysis::rebuild_report(&store, self.run.as_deref(), &settings.judge)?;
         present(&conclusion, self.output.surface(Action::Run, Entry::Command), None)
     }
 }

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::analysis;
 use crate::compare::gate;
 use crate::error::{Error, Result};
 use crate::export::{self, ExportFile, Format};
-use crate::harness;
 use crate::plan::Side;
 use crate::report::terminal;
 use crate::settings::Settings;
@@ -48,7 +48,7 @@ impl ExportCommand {
             None => Settings::for_url("").output_dir,
         };
         let store = Store::open(&root)?;
-        let report = harness::stored_report(&store, self.run.as_deref())?;
+        let report = analysis::stored_report(&store, self.run.as_deref())?;
         let side = match self.side {
             ExportSide::Base => Some(Side::Base),
             ExportSide::New => None,

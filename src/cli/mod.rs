@@ -4,6 +4,7 @@ mod apply;
 mod args;
 mod argv;
 mod bench;
+mod bench_serve;
 mod calibrate;
 mod compare;
 mod export;
@@ -12,10 +13,15 @@ mod manage;
 mod run;
 mod selftest;
 mod simulate;
+mod wrap;
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind as ClapError};
 use clap::{Parser, Subcommand};
+
+use crate::bench_serve::flags;
+use wrap::broken;
 
 use crate::compare::gate;
 use crate::error::{Error, Result};
@@ -83,6 +89,9 @@ enum Command {
     Runs(manage::RunsCommand),
     /// List, show, copy, remove, export, import, accept baselines
     Baselines(manage::BaselinesCommand),
+    /// Take a command of `vllm bench serve`: its flags, table and file
+    #[command(args_override_self = true)]
+    BenchServe(Box<bench_serve::BenchServeCommand>),
     /// Read result files of other benchmark clients as a stored run
     Import(import::ImportCommand),
     /// Write a stored run in the files of other tools
@@ -98,11 +107,20 @@ enum Command {
 /// The binary: parses the command line, runs it, and says how it went.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(argv::tidied(std::env::args_os())) {
+    let cli = match Cli::try_parse_from(command_line()) {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };
     finish(dispatch(cli.command))
+}
+
+/// The words of the command line, those of vLLM's command read as vLLM reads them.
+fn command_line() -> Vec<std::ffi::OsString> {
+    let words = std::env::args_os();
+    if std::env::args_os().nth(1).is_some_and(|command| command == "bench-serve") {
+        return words.map(|word| bench_serve::with_dashes(&word)).collect();
+    }
+    argv::tidied(words)
 }
 
 fn dispatch(command: Command) -> Result<u8> {
@@ -115,6 +133,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Report(command) => command.run(),
         Command::Runs(command) => command.run(),
         Command::Baselines(command) => command.run(),
+        Command::BenchServe(command) => command.run(),
         Command::Import(command) => command.run(),
         Command::Export(command) => command.run(),
         Command::Calibrate(command) => command.calibrate(),
@@ -125,9 +144,28 @@ fn dispatch(command: Command) -> Result<u8> {
 
 /// Prints clap's own text: help to stdout with 0, a usage error to stderr with 2.
 fn refused(error: &clap::Error) -> ExitCode {
+    let takes_a_run = |command| {
+        ["run", "preflight", "plan", "list", "calibrate"].iter().any(|name| command == *name)
+    };
+    if std::env::args_os().nth(1).is_some_and(takes_a_run)
+        && let Some(error) = vllm_flag(error)
+    {
+        return finish(Err(error));
+    }
     // A closed pipe is not an error of ours.
     let _ = error.print();
     ExitCode::from(if error.use_stderr() { gate::USAGE } else { gate::FINE })
+}
+
+/// The error for a flag of `vllm bench serve` where a flag of `run` is expected: clap would propose
+/// whichever flag is spelt most alike.
+fn vllm_flag(error: &clap::Error) -> Option<Error> {
+    if error.kind() != ClapError::UnknownArgument {
+        return None;
+    }
+    let ContextValue::String(flag) = error.get(ContextKind::InvalidArg)? else { return None };
+    let hint = flags::hint_for_run(flag)?;
+    Some(Error::usage(format!("`{flag}` is a flag of `vllm bench serve`")).with_hint(hint))
 }
 
 /// The exit code of a command; an error goes to stderr.
@@ -147,46 +185,4 @@ fn tell(error: &Error) {
         error.render().lines().map(|line| broken(line, terminal::width())).collect();
     // Where stderr is closed there is nobody to tell.
     let _ = terminal::print_message(&format!("{}\n", lines.join("\n")));
-}
-
-/// A sentence of an error in lines of at most `width` characters where its words allow it; anything
-/// else (a line of a file, a caret below it, a log's tail) as it stands.
-fn broken(line: &str, width: usize) -> String {
-    let leads = ["error: ", "  because: ", "  hint: ", "gate: "];
-    let is_sentence = leads.iter().any(|lead| line.starts_with(lead));
-    if !is_sentence || line.chars().count() <= width {
-        return line.to_owned();
-    }
-    let indent = line.len() - line.trim_start().len();
-    let mut broken = " ".repeat(indent);
-    let mut used = indent;
-    for (place, word) in line.split_whitespace().enumerate() {
-        let length = word.chars().count();
-        match place {
-            0 => {}
-            _ if used + 1 + length > width => {
-                broken.push_str("\n        ");
-                used = 8;
-            }
-            _ => {
-                broken.push(' ');
-                used += 1;
-            }
-        }
-        broken.push_str(word);
-        used += length;
-    }
-    broken
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sentences_are_broken_and_quoted_lines_are_not() {
-        assert_eq!(broken("  hint: aa bb cc", 13), "  hint: aa bb\n        cc");
-        assert_eq!(broken("error: short", 13), "error: short");
-        assert_eq!(broken("3 | a line of a file", 13), "3 | a line of a file");
-    }
 }

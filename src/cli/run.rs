@@ -1,17 +1,18 @@
 //! `run`, `preflight`, `plan` and `list`: the commands that take scenarios and a server.
 
 use std::path::PathBuf;
+use std::pin::Pin;
 
 use clap::{Args, ValueEnum};
 
 use super::args::RunArgs;
+use crate::analysis::Conclusion;
 use crate::compare::gate;
 use crate::drive::{Interrupt, Urgency, raise_on_signals};
 use crate::error::{Error, ErrorKind, Result};
-use crate::harness::{
-    Action, Conclusion, Detail, Entry, Harness, OutputFormat, Selection, Surface,
-};
+use crate::harness::{Action, Detail, Entry, Harness, OutputFormat, Selection, Surface};
 use crate::plan::ListFormat;
+use crate::record::FindingCode;
 use crate::report;
 use crate::report::progress::{self, Reporter, Silent, Stream};
 use crate::report::terminal::{self, Color};
@@ -190,11 +191,28 @@ pub(super) fn drive(mut harness: Harness) -> Result<u8> {
 
 /// Runs a job that ends by itself at the first Ctrl-C; beyond `patience` it is dropped where it
 /// stands, which stops the servers it launched. What was measured before is on disk.
-fn until_told_to_leave<T>(
+pub(super) fn until_told_to_leave<T>(
     interrupt: &Interrupt,
     patience: Urgency,
     job: impl Future<Output = Result<T>>,
 ) -> Result<T> {
+    let mut result = None;
+    let kept = async { result = Some(job.await) };
+    to_its_end(interrupt, patience, Box::pin(kept))?;
+    result.unwrap_or_else(|| Err(interrupted()))
+}
+
+fn interrupted() -> Error {
+    Error::new(ErrorKind::Interrupted, "interrupted")
+        .with_hint("`inferometer report` shows the rounds that had ended")
+}
+
+/// As above, compiled once for all jobs.
+fn to_its_end(
+    interrupt: &Interrupt,
+    patience: Urgency,
+    job: Pin<Box<dyn Future<Output = ()> + '_>>,
+) -> Result<()> {
     let runtime = runtime()?;
     let result = runtime.block_on(async {
         raise_on_signals(interrupt)?;
@@ -207,9 +225,8 @@ fn until_told_to_leave<T>(
             }
         });
         tokio::select! {
-            result = job => result,
-            _ = interrupt.beyond(patience) => Err(Error::new(ErrorKind::Interrupted, "interrupted")
-                .with_hint("`inferometer report` shows the rounds that had ended")),
+            () = job => Ok(()),
+            _ = interrupt.beyond(patience) => Err(interrupted()),
         }
     });
     // A thread that still waits for a file or a name must not hold the process.
@@ -259,7 +276,7 @@ pub(super) fn present(
                 text.push('\n');
             }
             if let Some(told) = baseline {
-                text.push_str(&baseline_line(told, surface.entry));
+                text.push_str(&baseline_line(told, conclusion, surface.entry));
             }
             text.push_str(&format!("report: {}\n", conclusion.page.display()));
             text
@@ -273,14 +290,18 @@ pub(super) fn present(
 }
 
 /// What became of baselines, or how to save the first.
-fn baseline_line(told: BaselineTold<'_>, entry: Entry) -> String {
+fn baseline_line(told: BaselineTold<'_>, conclusion: &Conclusion, entry: Entry) -> String {
     let baseline = told.baseline;
     let mut text = String::new();
     if let Some(name) = &baseline.save {
         text.push_str(&format!("baseline `{name}` now holds this run\n"));
     }
-    if let Some(name) = &baseline.append {
-        text.push_str(&format!("baseline `{name}` holds this run too\n"));
+    let findings = &conclusion.report.input().findings;
+    let kept_out = findings.iter().find(|f| f.code == FindingCode::NotAppended);
+    match (&baseline.append, kept_out) {
+        (Some(_), Some(finding)) => text.push_str(&format!("{}\n", finding.text)),
+        (Some(name), None) => text.push_str(&format!("baseline `{name}` holds this run too\n")),
+        (None, _) => {}
     }
     if text.is_empty() && !told.is_judged && baseline.load.is_none() {
         let dashes = if entry == Entry::Bench { "-- " } else { "" };
@@ -309,6 +330,18 @@ fn loads(args: &super::args::LoadArgs, settings: &Settings) -> Result<Vec<Load>>
             (true, false) => &DEFAULT_CONCURRENCY[..],
         };
         return Ok(sweep.iter().map(|n| Load::concurrency(*n)).collect());
+    }
+    if args.request_rate.iter().all(|rate| *rate == f64::INFINITY) {
+        // vLLM's default: as fast as the cap lets it, which is the closed loop.
+        if args.max_concurrency.is_empty() {
+            return Err(Error::usage("`--request-rate inf` has no limit on requests in flight")
+                .with_hint("add `--max-concurrency N`: a closed loop of N requests"));
+        }
+        return Ok(args.max_concurrency.iter().map(|n| Load::concurrency(*n)).collect());
+    }
+    if let Some(rate) = args.request_rate.iter().find(|rate| !(rate.is_finite() && **rate > 0.0)) {
+        return Err(Error::usage(format!("`--request-rate {rate}` is no rate to sweep"))
+            .with_hint("write rates above 0; `inf` stands alone, with `--max-concurrency N`"));
     }
     let cap = match args.max_concurrency[..] {
         [] => None,
@@ -353,7 +386,7 @@ fn slo(limits: &[String]) -> Result<Option<Slo>> {
 /// One short pass of everything, to see that it works: `--test`.
 pub(super) fn shrink_to_test(settings: &mut Settings) {
     settings.num_prompts = Some(1);
-    settings.starts = 1;
+    settings.starts = Some(1);
     settings.rounds = 1;
     settings.skip.reference = true;
     settings.skip.warm_up = true;

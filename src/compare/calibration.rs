@@ -1,12 +1,17 @@
 //! A calibration: how noisy a server is, measured by the server against itself.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::decision::worth_finding;
+use super::options::Sharing;
 use crate::metric::Measure;
 use crate::scenario::LoadPoint;
-use crate::stats::moments::{mean, sd};
+use crate::stats::day_variance::DayVariance;
+use crate::stats::moderated_variance::Variance;
+use crate::stats::moments::mean;
 use crate::stats::planning::{Plan, detectable_effect};
 use crate::units;
 
@@ -74,12 +79,12 @@ pub struct CellNoise {
 /// What calibrations say of one cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
-    /// The spread of a pair (the root mean square over calibrations).
-    pub pair_sd: f64,
     /// The change that [`PLANNED_BLOCKS`] find, of the latest calibration.
     pub detectable: f64,
-    /// The spread between days; none where it was measured on one day only.
-    pub day_sd: Option<f64>,
+    /// The variance of a pair, pooled over calibrations, with its degrees of freedom.
+    pub pair: Variance,
+    /// The spread between days; `None` if it was measured on one day only.
+    pub days: Option<DayVariance>,
 }
 
 /// The work of a load point, as text: equal for equal lengths, prompts and loads.
@@ -90,18 +95,20 @@ pub fn work_of(point: &LoadPoint) -> String {
 }
 
 impl CellNoise {
-    /// The change that `blocks` blocks find with 95 % among `cells` cells, as a ratio minus one.
+    /// The change that `blocks` blocks find with 95 %, as a ratio minus one.
     #[must_use]
-    pub fn detectable_with(pair_sd: f64, blocks: u32, alpha: f64, cells: usize) -> f64 {
-        let blocks = f64::from(blocks.max(2));
-        detectable_effect(pair_sd / blocks.sqrt(), blocks - 1.0, alpha, cells)
+    pub fn detectable_with(pair_sd: f64, blocks: u32, sharing: Sharing) -> f64 {
+        let blocks = blocks.max(2);
+        let Sharing { alpha, cells, freedom } = sharing;
+        detectable_effect(pair_sd / f64::from(blocks).sqrt(), freedom.of(blocks), alpha, cells)
     }
 
     /// The blocks that find a change of `effect` (a ratio minus one, above the floor) with 95 %.
     #[must_use]
-    pub fn blocks_for(&self, effect: f64, alpha: f64, cells: usize) -> Option<u32> {
-        let floor = self.measure.floor();
-        let plan = Plan { sd: self.pair_sd.max(1e-4), effect, floor, alpha, cells };
+    pub fn blocks_for(&self, effect: f64, sharing: Sharing) -> Option<u32> {
+        let Sharing { alpha, cells, freedom } = sharing;
+        let (sd, floor) = (self.pair_sd.max(1e-4), self.measure.floor());
+        let plan = Plan { sd, effect, floor, alpha, cells, freedom };
         // Fewer than five carry no gate.
         plan.blocks_needed().map(|blocks| blocks.max(5))
     }
@@ -129,8 +136,11 @@ impl Calibration {
         let cell_of = |time: &&CalibratedTime| -> Option<CellNoise> {
             time.cells.iter().find(|c| c.measure == measure && c.work == work).cloned()
         };
-        let cells: Vec<CellNoise> = self.times.iter().filter_map(|time| cell_of(&time)).collect();
-        let squares: Vec<f64> = cells.iter().map(|cell| cell.pair_sd.powi(2)).collect();
+        let known: Vec<(f64, CellNoise)> = self
+            .times
+            .iter()
+            .filter_map(|time| Some((f64::from(time.blocks.max(2)) - 1.0, cell_of(&time)?)))
+            .collect();
         let day_levels: Vec<f64> = self
             .sessions()
             .iter()
@@ -139,11 +149,14 @@ impl Calibration {
                 mean(&levels)
             })
             .collect();
+        let df: f64 = known.iter().map(|(df, _)| df).sum();
+        let squares: f64 = known.iter().map(|(df, cell)| df * cell.pair_sd.powi(2)).sum();
+        let (_, latest) = known.last()?;
         Some(Noise {
-            pair_sd: mean(&squares)?.sqrt(),
-            detectable: cells.last()?.detectable,
+            detectable: latest.detectable,
+            pair: Variance { value: squares / df, df },
             // Not corrected for the starts' own spread: a little too large is the safe side.
-            day_sd: sd(&day_levels),
+            days: DayVariance::of_levels(&day_levels),
         })
     }
 
@@ -163,10 +176,22 @@ impl Calibration {
 
 /// How many days these times cover: groups at least six hours apart.
 #[must_use]
-pub fn days_of(mut seconds: Vec<i64>) -> usize {
-    seconds.sort_unstable();
-    let gaps = seconds.windows(2).filter(|pair| pair[1] - pair[0] >= DAY_APART_S).count();
-    if seconds.is_empty() { 0 } else { gaps + 1 }
+pub fn days_of(seconds: Vec<i64>) -> usize {
+    nights(&seconds).into_iter().max().map_or(0, |last| last + 1)
+}
+
+/// The night of each of these times (seconds), counted from 0 in order of time: a new one begins
+/// after six hours without any.
+pub(super) fn nights(seconds: &[i64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..seconds.len()).collect();
+    order.sort_by_key(|index| seconds[*index]);
+    let mut nights = vec![0; seconds.len()];
+    for pair in order.windows(2) {
+        let (before, after) = (pair[0], pair[1]);
+        let new = seconds[after] - seconds[before] >= DAY_APART_S;
+        nights[after] = nights[before] + usize::from(new);
+    }
+    nights
 }
 
 /// The changes that a plan speaks of: the first columns of the planning table, one and a half
@@ -177,11 +202,14 @@ fn spoken_effects(measure: Measure) -> [f64; 2] {
 }
 
 /// What a calibration says in words: how many restarts find which change, and how long they take.
-/// One line a measure, for its noisiest load point; the tests share `alpha` among all `cells`.
+/// One line a measure, for its noisiest load point; the tests share the
+/// `budget` of a report of all these cells.
 #[must_use]
-pub fn sentences(time: &CalibratedTime, cells: &[CellNoise], alpha: f64) -> Vec<String> {
+pub fn sentences(time: &CalibratedTime, cells: &[CellNoise], budget: f64) -> Vec<String> {
     let gated = [Measure::ITL_P50, Measure::TPOT_MEAN, Measure::THROUGHPUT, Measure::TTFT_P50];
     let tested = cells.iter().filter(|cell| gated.contains(&cell.measure)).count();
+    let works: BTreeSet<&str> = cells.iter().map(|cell| cell.work.as_str()).collect();
+    let sharing = Sharing::of_report(budget, works.len(), tested);
     let noisiest = |measure: Measure| {
         let of_measure = cells.iter().filter(move |cell| cell.measure == measure);
         of_measure.max_by(|a, b| a.pair_sd.total_cmp(&b.pair_sd))
@@ -189,7 +217,7 @@ pub fn sentences(time: &CalibratedTime, cells: &[CellNoise], alpha: f64) -> Vec<
     let line = |cell: &CellNoise| {
         let parts = spoken_effects(cell.measure).map(|effect| {
             let percent = (effect * 1e4).round() / 100.0;
-            match cell.blocks_for(effect, alpha, tested) {
+            match cell.blocks_for(effect, sharing) {
                 Some(blocks) => {
                     let takes = units::duration(f64::from(blocks) * time.block_s);
                     format!("a {percent} % change needs {blocks} pairs of restarts, about {takes}")

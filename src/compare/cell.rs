@@ -1,6 +1,8 @@
 //! A cell: one number of one load point on both sides, as values of starts.
 
 use crate::metric::{Better, Measure};
+use crate::stats::day_variance::DayVariance;
+use crate::stats::moderated_variance::Variance;
 
 /// Whether a cell can fail a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,14 +39,29 @@ pub struct Cell {
     /// The resolution of the values as a log ratio: a standard error is never taken as smaller.
     /// 1e-4 for quantiles of a histogram, 0 for values kept raw.
     pub resolution: f64,
-    /// How much the value differs from day to day, as a standard deviation of ln; 0 where the
-    /// sides share a day. Counted only by error terms that know of days, and then where it is
-    /// larger than theirs.
-    pub day_sd: f64,
-    /// The base side by block (paired) or by start; none where the start is not valid.
+    /// What is known of its noise besides these values.
+    pub known: KnownNoise,
+    /// The base side by block (paired), by start, or by night; none where the start is not valid.
     pub base: Vec<Option<f64>>,
     /// The new side; in the paired modes the same place is the same block.
     pub new: Vec<Option<f64>>,
+    /// Of each block, whether the base ran first; empty where the order is not known or means
+    /// nothing.
+    pub base_first: Vec<bool>,
+    /// Where the new side is a single night: the median of its starts, if it has enough of them to
+    /// confirm an alarm.
+    pub night_median: Option<f64>,
+}
+
+/// What is known of a cell's noise from elsewhere, in logs.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct KnownNoise {
+    /// The variance of a pair, by a calibration of the same work.
+    pub calibration: Option<Variance>,
+    /// The spread between days, by calibrations of several days.
+    pub days: Option<DayVariance>,
+    /// The most that starts are assumed to differ, as a standard deviation.
+    pub assumed_sd: Option<f64>,
 }
 
 /// The resolution of a quantile that was read from a histogram of four significant digits.
@@ -68,10 +85,19 @@ impl Cell {
             floor,
             margin: floor,
             resolution: 0.0,
-            day_sd: 0.0,
+            known: KnownNoise::default(),
             base,
             new,
+            base_first: Vec::new(),
+            night_median: None,
         }
+    }
+
+    /// The same in blocks of alternating order, the base first in the first one.
+    #[must_use]
+    pub fn alternating(self) -> Self {
+        let base_first = (0..self.base.len()).map(|block| block.is_multiple_of(2)).collect();
+        Self { base_first, ..self }
     }
 
     /// Turns values into logs of which more is worse. Values that have no logarithm are missing.

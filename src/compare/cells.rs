@@ -1,16 +1,16 @@
 //! What is shown of a decision: cells and means as a report and a file hold them.
 
 use super::cell::{Cell as CellInput, Role};
-use super::decide::Options;
 use super::decision::{self, CellResult, Flag, Reason};
 use super::design::LEAST_STARTS;
-use super::failures::{FailureFlag, FailureResult};
+use super::failures::{FailingStarts, FailureFlag, FailureResult};
+use super::options::{ErrorTerm, Options};
 use super::side::{ComparedPoint, ComparedSide};
 use super::{Cell, CellReason, SuiteResult, Verdict};
 use crate::metric::{Better, Measure, Statistic};
 use crate::plan::Phase;
 use crate::stats::moments::sd;
-use crate::stats::planning::{Plan, detectable_effect};
+use crate::stats::planning::{Freedom, Plan, detectable_effect};
 
 /// The two load points of a cell.
 #[derive(Clone, Copy)]
@@ -53,6 +53,7 @@ pub(super) fn cell(
     };
     let test = result.and_then(|r| r.test.as_ref());
     let interval = result.and_then(CellResult::change_ci95).map(|ci| (ci.low, ci.high));
+    let assumed = matches!(options.error_term, ErrorTerm::Assumed { .. });
     let mut cell = Cell {
         point: pair.new.id.clone(),
         measure,
@@ -63,13 +64,15 @@ pub(super) fn cell(
         change: result.and_then(CellResult::change).or(plain),
         interval: interval.or_else(|| within_starts(pair, measure)),
         p_holm: test.map(|t| t.p_adjusted),
-        minimum_detectable: test.map(|t| t.detectable),
+        minimum_detectable: test
+            .map(|t| if assumed { t.called_from.exp_m1() } else { t.detectable }),
         blocks_needed: result.and_then(CellResult::blocks_needed),
         floor: input.floor,
         pairs: input.base.iter().copied().zip(input.new.iter().copied()).collect(),
         reason,
     };
-    if verdict == Verdict::Inconclusive && test.is_none() && base.is_some() && new.is_some() {
+    let undecided = verdict == Verdict::Inconclusive && (test.is_none() || assumed);
+    if undecided && base.is_some() && new.is_some() {
         plan_ahead(&mut cell, options);
     }
     cell
@@ -85,17 +88,20 @@ fn plan_ahead(cell: &mut Cell, options: &Options) {
         .filter_map(|(base, new)| Some(((*new)? / (*base)?).ln()))
         .filter(|log| log.is_finite())
         .collect();
+    let (alpha, freedom) = (options.levels.cells, Freedom::Blocks);
     let needed = sd(&logs).and_then(|sd| {
         let effect = decision::worth_finding(cell.floor);
-        Plan { sd: sd.max(1e-4), effect, floor: cell.floor, alpha: options.alpha, cells: 1 }
+        Plan { sd: sd.max(1e-4), effect, floor: cell.floor, alpha, cells: 1, freedom }
             .blocks_needed()
     });
     cell.blocks_needed = Some(needed.unwrap_or(least).max(least));
-    #[allow(clippy::cast_precision_loss)]
-    let blocks = logs.len() as f64;
-    cell.minimum_detectable = sd(&logs)
-        .map(|sd| detectable_effect(sd / blocks.sqrt(), blocks - 1.0, options.alpha, 1))
-        .filter(|change| change.is_finite());
+    if cell.minimum_detectable.is_none() {
+        #[allow(clippy::cast_precision_loss)]
+        let blocks = logs.len() as f64;
+        cell.minimum_detectable = sd(&logs)
+            .map(|sd| detectable_effect(sd / blocks.sqrt(), blocks - 1.0, alpha, 1))
+            .filter(|change| change.is_finite());
+    }
 }
 
 /// The 95 % interval of a change from the spread of the requests within the starts alone: what is
@@ -164,11 +170,26 @@ pub(super) fn failures(result: &FailureResult, pair: Pair<'_>) -> Cell {
         change: Some(result.difference),
         interval: Some((interval.low, interval.high)),
         p_holm: Some(result.p_holm),
-        reason: undecided.then(|| CellReason {
-            reason: None,
-            text: "requests failed, and no more of them than before is shown".into(),
-        }),
+        reason: undecided.then(|| CellReason { reason: None, text: unproven(result.starts) }),
         ..empty(pair.new, Measure::ERROR_RATE)
+    }
+}
+
+/// Why failures are no verdict: in how many starts they were, and how many would be one.
+fn unproven(starts: FailingStarts) -> String {
+    let FailingStarts { base, new, needed, .. } = starts;
+    let seen = format!(
+        "failures in {} of {} new starts, {} of {} base starts",
+        new.0, new.1, base.0, base.1
+    );
+    match needed {
+        Some(needed) => {
+            format!(
+                "{seen}: not more than before for sure; {needed} of {} worse than every base start would be",
+                new.1
+            )
+        }
+        None => format!("{seen}: not more than before for sure"),
     }
 }
 

@@ -60,6 +60,23 @@ fn one() -> u32 {
 }
 
 impl Comparison {
+    /// Why the new side must not become part of what it was held against: a baseline that takes in
+    /// what regressed no longer finds it.
+    #[must_use]
+    pub fn unfit_for_baseline(&self) -> Option<String> {
+        let is_unfit = |cell: &&Cell| {
+            let suspected = |reason: &CellReason| reason.reason == Some(Reason::Suspected);
+            matches!(cell.verdict, Verdict::Regressed | Verdict::Invalid | Verdict::Incomparable)
+                || cell.reason.as_ref().is_some_and(suspected)
+        };
+        let cell = self.cells.iter().filter(|cell| cell.gated).find(is_unfit)?;
+        let how = match cell.verdict {
+            Verdict::Inconclusive => "suspected to be worse",
+            verdict => verdict.label(),
+        };
+        Some(format!("{} at {} is {how}", cell.measure.label(), cell.point))
+    }
+
     /// Whether anything gated changed, to the better or the worse: what a look stops at.
     #[must_use]
     pub fn has_changed(&self) -> bool {

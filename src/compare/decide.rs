@@ -1,117 +1,47 @@
 //! The decision: from values of starts to verdicts. Numbers in, numbers out, no randomness.
 //!
-//! The method is part D.4 of the statistics page: Holm-adjusted t tests of every gated cell, a test
-//! of the mean over the load points of each metric, and a test of each load point against the
-//! median of the others.
+//! Holm-adjusted t tests of every gated cell, a test of the mean over the load points of each
+//! measure, and a test of each load point against the median of the others (docs/statistics.md,
+//! section 3).
 
 use crate::metric::Measure;
 use crate::stats::Interval;
+use crate::stats::day_variance::DayVariance;
 use crate::stats::distribution::t_upper;
+use crate::stats::moderated_variance::{Variance, moderate, with_calibration};
 use crate::stats::moments::mean;
-use crate::stats::multiple::{benjamini_hochberg, holm};
+use crate::stats::multiple::{benjamini_hochberg, bonferroni, holm};
+use crate::stats::planning::Freedom;
 use crate::stats::quantile::median;
 use crate::stats::t_test::Estimate;
 
-use super::cell::{Cell, Role};
-use super::decision::{CellResult, Decision, Deviation, Flag, Reason, SuiteResult, Test};
-use super::sample::{Known, Sample, day_variance};
+use super::cell::{Cell, KnownNoise, Role};
+use super::decision::{CellResult, Decision, Deviation, Flag, Percent, Reason, SuiteResult, Test};
+use super::options::{DeviationTest, ErrorTerm, Levels, Moderation, Options};
+use super::sample::{Fit, Known, Sample, day_variance};
 use super::verdict::Verdict;
 
-/// Where the error of a difference comes from.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum ErrorTerm {
-    /// Blocks of both sides next to each other.
-    Paired,
-    /// Paired by seed, but measured on different days: the spread between days (as a standard
-    /// deviation of ln) is added, for the data cannot show it.
-    PairedAcrossDays {
-        /// Standard deviation between days, from `calibrate`.
-        day_sd: f64,
-    },
-    /// Independent starts of each side: Welch's test where neither side has more than twice the
-    /// starts of the other, else as [`Self::Prediction`], because Welch's test is then too eager.
-    Unpaired {
-        /// Standard deviation between days; 0 where the starts already come from many days.
-        day_sd: f64,
-    },
-    /// The new start or starts against the spread of the baseline's starts.
-    Prediction,
-    /// New starts of one day against baseline starts of several: the day's offset is common to all
-    /// the new ones, so together they count as one more start of the base.
-    PredictionOfDay,
-    /// Nothing that could carry a verdict: the change is shown as advice.
-    Advice,
-}
-
-impl ErrorTerm {
-    /// Whether the starts of the two sides meet in blocks.
-    #[must_use]
-    pub const fn is_paired(self) -> bool {
-        matches!(self, Self::Paired | Self::PairedAcrossDays { .. })
-    }
-}
-
-/// Whether load points are tested against the median of the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DeviationTest {
-    /// Where a start has at least this many load points.
-    FromScenarios(usize),
-    /// Never.
-    Off,
-}
-
-/// How many values the trimmed mean cuts at each end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trim {
-    /// floor(blocks / 15).
-    ByBlocks,
-    /// This many.
-    Fixed(usize),
-}
-
-/// How to decide. The defaults are those whose false alarms were counted (docs/statistics.md, section 9).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Options {
-    /// Family-wise error over the gated cells, and over the deviations.
-    pub alpha: f64,
-    /// Family-wise error over the means of the metrics.
-    pub alpha_suite: f64,
-    /// How many looks at the growing data share the errors; at least 1.
-    pub looks: u32,
-    /// Where the error comes from.
-    pub error_term: ErrorTerm,
-    /// The deviation test.
-    pub deviation: DeviationTest,
-    /// The cut of the trimmed mean.
-    pub trim: Trim,
-    /// Fewer valid blocks (or starts of the base) than this carry no verdict of change.
-    pub min_blocks: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            alpha: 0.02,
-            alpha_suite: 0.005,
-            looks: 1,
-            error_term: ErrorTerm::Paired,
-            deviation: DeviationTest::FromScenarios(8),
-            trim: Trim::ByBlocks,
-            min_blocks: 5,
-        }
-    }
-}
+/// Sides that do not meet in blocks have their deviations tested from this many load points on.
+const LEAST_POINTS_APART: usize = 8;
+/// And nights from this many nights of the base on.
+const LEAST_NIGHTS_OF_DEVIATIONS: usize = 5;
 
 /// Decides. Cells may come in any order and number; every cell gets a result in its place.
 #[must_use]
 pub fn decide(cells: &[Cell], options: &Options) -> Decision {
-    let mut judge = Judge::new(options);
+    let decision = decide_once(cells, options);
+    if options.error_term != ErrorTerm::Nights || !decision.changed() {
+        return decision;
+    }
+    super::suspicion::confirmed(cells, options, decision)
+}
+
+/// The decision by the values as they are.
+pub(super) fn decide_once(cells: &[Cell], options: &Options) -> Decision {
+    let mut judge = Judge::new(options, cells);
     let samples: Vec<Sample> = cells.iter().map(|cell| Sample::of(cell, options)).collect();
-    let estimates: Vec<Result<Estimate, Reason>> = cells
-        .iter()
-        .zip(&samples)
-        .map(|(cell, sample)| sample.estimate(options, Known::of(cell)))
-        .collect();
+    let measure = |index: usize| (cells[index].measure, Known::of(&cells[index]));
+    let estimates = estimates(&samples, options, measure);
     let p_values: Vec<Option<f64>> =
         estimates.iter().map(|estimate| estimate.as_ref().ok().and_then(Estimate::p)).collect();
     let of_role = |role| -> Vec<usize> {
@@ -119,7 +49,7 @@ pub fn decide(cells: &[Cell], options: &Options) -> Decision {
     };
     let (gated, observed) = (of_role(Role::Gated), of_role(Role::Observed));
     let mut adjusted = vec![f64::NAN; cells.len()];
-    adjust(&gated, &p_values, holm, &mut adjusted);
+    adjust(&gated, &p_values, judge.correction(), &mut adjusted);
     adjust(&observed, &p_values, benjamini_hochberg, &mut adjusted);
     let results = (0..cells.len())
         .map(|i| {
@@ -131,10 +61,65 @@ pub fn decide(cells: &[Cell], options: &Options) -> Decision {
         })
         .collect();
     let mut decision = Decision { cells: results, suite: Vec::new(), tested: gated.len() };
+    if judge.is_assumed() {
+        return decision;
+    }
     let metrics = by_measure(cells, &gated);
     decision.suite = judge.suite(cells, &samples, &metrics);
     judge.deviations(cells, &samples, &metrics, &mut decision.cells);
     decision
+}
+
+/// The estimates of several samples. In blocks the load points of a measure lend each other what
+/// they know of their noise.
+fn estimates(
+    samples: &[Sample],
+    options: &Options,
+    about: impl Fn(usize) -> (Measure, Known),
+) -> Vec<Result<Estimate, Reason>> {
+    let mut fits: Vec<Result<Fit, Reason>> = samples
+        .iter()
+        .enumerate()
+        .map(|(index, sample)| sample.fit(options, about(index).1))
+        .collect();
+    if options.moderation == Moderation::ByMeasure && options.error_term.is_paired() {
+        moderate_fits(&mut fits, &about);
+    }
+    let estimate = |(index, fit): (usize, Result<Fit, Reason>)| {
+        fit.map(|fit| fit.estimate(options.error_term, about(index).1))
+    };
+    fits.into_iter().enumerate().map(estimate).collect()
+}
+
+fn moderate_fits(fits: &mut [Result<Fit, Reason>], about: &impl Fn(usize) -> (Measure, Known)) {
+    let mut groups: Vec<(Measure, Vec<usize>)> = Vec::new();
+    for (index, fit) in fits.iter_mut().enumerate() {
+        let Ok(fit) = fit else { continue };
+        let (measure, known) = about(index);
+        if let Some(calibration) = known.noise.calibration {
+            fit.variance = with_calibration(fit.variance, calibration);
+        }
+        match groups.iter_mut().find(|(known, _)| *known == measure) {
+            Some((_, group)) => group.push(index),
+            None => groups.push((measure, vec![index])),
+        }
+    }
+    for (_, group) in groups {
+        let own: Vec<Variance> =
+            group.iter().filter_map(|index| fits[*index].ok()).map(|fit| fit.variance).collect();
+        for (index, moderated) in group.iter().zip(moderate(&own)) {
+            if let Ok(fit) = &mut fits[*index] {
+                fit.variance = moderated;
+            }
+        }
+    }
+}
+
+/// Of several cells the days that differ most; nothing else of them is common.
+fn noisiest_days(known: impl Iterator<Item = KnownNoise>) -> KnownNoise {
+    let used = |days: &DayVariance| days.used();
+    let days = known.filter_map(|known| known.days).max_by(|a, b| used(a).total_cmp(&used(b)));
+    KnownNoise { days, ..KnownNoise::default() }
 }
 
 fn adjust(
@@ -172,16 +157,30 @@ struct Tested {
 /// Options with the quantiles that many cells share.
 struct Judge<'a> {
     options: &'a Options,
-    alpha: f64,
-    alpha_suite: f64,
+    levels: Levels,
+    /// How well more blocks would know the variance.
+    freedom: Freedom,
     quantiles: Vec<(f64, f64, f64)>,
 }
 
 impl<'a> Judge<'a> {
-    fn new(options: &'a Options) -> Self {
-        let looks = f64::from(options.looks.max(1));
-        let (alpha, alpha_suite) = (options.alpha / looks, options.alpha_suite / looks);
-        Self { options, alpha, alpha_suite, quantiles: Vec::new() }
+    fn new(options: &'a Options, cells: &[Cell]) -> Self {
+        let levels = options.levels.shared_by(options.looks);
+        let all: Vec<usize> = (0..cells.len()).collect();
+        let points = by_measure(cells, &all).iter().map(|(_, group)| group.len()).max();
+        let freedom = match options.error_term {
+            ErrorTerm::Paired => Freedom::of_points(points.unwrap_or(0)),
+            _ => Freedom::Paired,
+        };
+        Self { options, levels, freedom, quantiles: Vec::new() }
+    }
+
+    fn is_assumed(&self) -> bool {
+        matches!(self.options.error_term, ErrorTerm::Assumed { .. })
+    }
+
+    fn correction(&self) -> fn(&[f64]) -> Vec<f64> {
+        if self.is_assumed() { bonferroni } else { holm }
     }
 
     fn t(&mut self, tail: f64, df: f64) -> f64 {
@@ -203,18 +202,25 @@ impl<'a> Judge<'a> {
         let mut own = Flag::None;
         let (verdict, reason, test) = match tested {
             Ok(tested) => {
-                let test = self.test(tested, blocks, day_variance(self.options, cell.day_sd));
-                let significant = test.p_adjusted <= self.alpha;
+                let of_days = day_variance(self.options.error_term, Known::of(cell));
+                let test = self.test(tested, blocks, of_days);
+                let significant = test.p_adjusted <= self.levels.cells;
                 own = flag(significant, test.estimate.mean, cell.floor.ln_1p());
-                let verdict = verdict(own, significant, &test, cell.margin.ln_1p());
+                let verdict = match (own, self.is_assumed()) {
+                    // What a bound cannot call changed it cannot call unchanged either.
+                    (Flag::None, true) => Verdict::Inconclusive,
+                    _ => verdict(own, significant, &test, cell.margin.ln_1p()),
+                };
                 let undecided = verdict == Verdict::Inconclusive;
-                (verdict, undecided.then_some(Reason::Undecided), Some(test))
+                (verdict, undecided.then(|| self.undecided(&test)), Some(test))
             }
             // Where nothing is judged, a number that was not kept is no fault of client or load.
-            Err(Reason::NoValues) if self.options.error_term == ErrorTerm::Advice => {
+            Err(Reason::NoValues)
+                if self.is_assumed() || self.options.error_term == ErrorTerm::Advice =>
+            {
                 (Verdict::Inconclusive, Some(Reason::NoValues), None)
             }
-            Err(reason @ (Reason::NoValues | Reason::NoVariation)) => {
+            Err(reason @ (Reason::NoValues | Reason::NoVariation | Reason::OneOrder)) => {
                 (Verdict::Invalid, Some(reason), None)
             }
             Err(reason) => (Verdict::Inconclusive, Some(reason), None),
@@ -234,22 +240,35 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// Why a tested cell is not decided.
+    fn undecided(&self, test: &Test) -> Reason {
+        if !self.is_assumed() {
+            return Reason::Undecided;
+        }
+        Reason::WithinAssumed { called_from: Percent::of(test.called_from.exp_m1()) }
+    }
+
     fn test(&mut self, tested: Tested, blocks: usize, day_variance: f64) -> Test {
         let Tested { estimate, p, p_adjusted, cells } = tested;
         let (mean, se, df) = (estimate.mean, estimate.se, estimate.df);
-        let each_side = self.alpha / (2.0 * cells.max(1) as f64);
-        let critical = self.t(each_side, df) + self.t(0.05, df);
+        let each_side = self.levels.cells / (2.0 * cells.max(1) as f64);
+        let called_from = self.t(each_side, df) * se;
         Test {
             estimate,
             ci95: Interval::around(mean, self.t(0.025, df) * se),
             ci90: Interval::around(mean, self.t(0.05, df) * se),
             p,
             p_adjusted,
-            detectable: (critical * se).exp_m1(),
-            block_sd: ((se * se - day_variance).max(0.0) * blocks as f64).sqrt(),
+            detectable: (called_from + self.t(0.05, df) * se).exp_m1(),
+            called_from,
+            block_sd: match self.options.error_term {
+                ErrorTerm::Assumed { .. } | ErrorTerm::Nights => f64::NAN,
+                _ => ((se * se - day_variance).max(0.0) * blocks as f64).sqrt(),
+            },
             day_variance,
-            alpha: self.alpha,
+            alpha: self.levels.cells,
             cells,
+            freedom: self.freedom,
         }
     }
 
@@ -268,10 +287,11 @@ impl<'a> Judge<'a> {
             let sample = Sample::across(&of_group, group.len(), mean);
             let known = Known {
                 resolution: largest(group.iter().map(|i| cells[*i].resolution)),
-                day_sd: largest(group.iter().map(|i| cells[*i].day_sd)),
+                noise: noisiest_days(group.iter().map(|i| cells[*i].known)),
             };
             let floor = largest(group.iter().map(|i| cells[*i].floor));
-            let Ok(estimate) = sample.estimate(self.options, known) else { continue };
+            let Ok(fit) = sample.fit(self.options, known) else { continue };
+            let estimate = fit.estimate(self.options.error_term, known);
             let Some(p) = estimate.p() else { continue };
             found.push((*measure, group.len(), estimate, p, floor));
         }
@@ -280,7 +300,7 @@ impl<'a> Judge<'a> {
             .into_iter()
             .zip(p_holm)
             .map(|((measure, scenarios, estimate, _, floor), p_holm)| {
-                let significant = p_holm <= self.alpha_suite;
+                let significant = p_holm <= self.levels.suite;
                 // Half of the floor as a log, so that it is half of what a cell must show.
                 let flag = flag(significant, estimate.mean, 0.5 * floor.ln_1p());
                 let half_width = self.t(0.025, estimate.df) * estimate.se;
@@ -288,6 +308,17 @@ impl<'a> Judge<'a> {
                 SuiteResult { measure, scenarios, estimate, ci95, p_holm, flag }
             })
             .collect()
+    }
+
+    /// From how many load points on they are held against each other; `None` for never.
+    fn least_points(&self, samples: &[Sample]) -> Option<usize> {
+        let DeviationTest::FromScenarios(least) = self.options.deviation else { return None };
+        let nights = || samples.iter().map(|s| s.blocks(self.options)).max().unwrap_or(0);
+        match self.options.error_term {
+            ErrorTerm::Nights if nights() < LEAST_NIGHTS_OF_DEVIATIONS => None,
+            term if term.is_paired() => Some(least),
+            _ => Some(least.max(LEAST_POINTS_APART)),
+        }
     }
 
     /// L3: each load point against the median of all of its metric. What all of them share, such
@@ -299,17 +330,20 @@ impl<'a> Judge<'a> {
         metrics: &[(Measure, Vec<usize>)],
         results: &mut [CellResult],
     ) {
-        let DeviationTest::FromScenarios(least) = self.options.deviation else { return };
-        let options =
-            Options { error_term: without_days(self.options.error_term), ..*self.options };
+        let Some(least) = self.least_points(samples) else { return };
+        let error_term = self.options.error_term.within_starts();
+        let options = Options { error_term, ..*self.options };
         let mut found = Vec::new();
-        for (_, group) in metrics.iter().filter(|(_, group)| group.len() >= least.max(2)) {
+        for (measure, group) in metrics.iter().filter(|(_, group)| group.len() >= least.max(2)) {
             let of_group: Vec<&Sample> = group.iter().map(|i| &samples[*i]).collect();
             let centre = Sample::across(&of_group, least, median);
-            for index in group {
-                let sample = samples[*index].less(&centre);
-                let known = Known { day_sd: 0.0, ..Known::of(&cells[*index]) };
-                let Ok(estimate) = sample.estimate(&options, known) else { continue };
+            let apart: Vec<Sample> = group.iter().map(|i| samples[*i].less(&centre)).collect();
+            let about = |place: usize| {
+                let resolution = cells[group[place]].resolution;
+                (*measure, Known { resolution, noise: KnownNoise::default() })
+            };
+            for (index, estimate) in group.iter().zip(estimates(&apart, &options, about)) {
+                let Ok(estimate) = estimate else { continue };
                 let Some(p) = estimate.p() else { continue };
                 found.push((*index, estimate.mean, p));
             }
@@ -317,22 +351,15 @@ impl<'a> Judge<'a> {
         let p_holm = holm(&found.iter().map(|found| found.2).collect::<Vec<_>>());
         for ((index, mean, _), p_holm) in found.into_iter().zip(p_holm) {
             let own = results[index].mean.unwrap_or(0.0);
-            let significant = p_holm <= self.alpha && own.signum() == mean.signum();
+            let significant = p_holm <= self.levels.deviation && own.signum() == mean.signum();
             let flag = flag(significant, mean, cells[index].floor.ln_1p());
             results[index].deviation = Some(Deviation { mean, p_holm, flag });
             if results[index].own == Flag::None && flag != Flag::None {
-                results[index].verdict = deviating(flag, own, cells[index].floor.ln_1p());
+                let known = results[index].verdict;
+                results[index].verdict = deviating(flag, known, own, cells[index].floor.ln_1p());
                 results[index].reason = None;
             }
         }
-    }
-}
-
-fn without_days(term: ErrorTerm) -> ErrorTerm {
-    match term {
-        ErrorTerm::PairedAcrossDays { .. } => ErrorTerm::Paired,
-        ErrorTerm::Unpaired { .. } => ErrorTerm::Unpaired { day_sd: 0.0 },
-        other => other,
     }
 }
 
@@ -351,10 +378,12 @@ fn verdict(own: Flag, significant: bool, test: &Test, margin: f64) -> Verdict {
 
 /// The verdict of a cell whose own test found nothing, but which differs from the others. A worse
 /// one fails the gate, so it must read so. A better one may just be the one that did not get worse:
-/// that is an improvement only where its own change reaches the floor.
-fn deviating(deviation: Flag, own_mean: f64, floor: f64) -> Verdict {
+/// that is an improvement only where its own change reaches the floor, and takes nothing from what is
+/// shown to be as before.
+fn deviating(deviation: Flag, known: Verdict, own_mean: f64, floor: f64) -> Verdict {
     match deviation {
         Flag::Regressed => Verdict::Regressed,
+        _ if known == Verdict::Unchanged => Verdict::Unchanged,
         _ if own_mean <= -floor => Verdict::Improved,
         _ => Verdict::WithinNoise,
     }

@@ -2,7 +2,8 @@
 
 use crate::metric::{Better, Measure};
 use crate::stats::Interval;
-use crate::stats::planning::{MAX_BLOCKS, Plan, detectable_effect};
+use crate::stats::nights::STARTS_TO_CONFIRM;
+use crate::stats::planning::{Freedom, MAX_BLOCKS, Plan, detectable_effect};
 use crate::stats::t_test::Estimate;
 
 use super::cell::Role;
@@ -22,10 +23,42 @@ pub enum Reason {
         /// How many it takes.
         need: usize,
     },
+    /// All blocks ran in one order, so that a side cannot be told from its position.
+    OneOrder,
     /// The mode carries no verdict.
     AdviceOnly,
+    /// The change is one that restarts are assumed to make.
+    WithinAssumed {
+        /// The smallest change that is called one.
+        called_from: Percent,
+    },
+    /// One night differs from those of the baseline, and nothing confirms it.
+    Suspected,
     /// The data do not decide it.
     Undecided,
+}
+
+/// A ratio minus one in tenths of a percent, as it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Percent(u32);
+
+impl Percent {
+    /// Rounded up: what is promised must hold.
+    #[must_use]
+    pub fn of(ratio: f64) -> Self {
+        // Saturates: beyond every change that is shown.
+        Self((ratio * 1e3).ceil().max(0.0) as u32)
+    }
+}
+
+impl std::fmt::Display for Percent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.0 / 10, self.0 % 10) {
+            (whole, 0) => write!(f, "{whole} %"),
+            (whole, _) if whole >= 10 => write!(f, "{} %", whole + 1),
+            (whole, tenth) => write!(f, "{whole}.{tenth} %"),
+        }
+    }
 }
 
 impl Reason {
@@ -38,6 +71,17 @@ impl Reason {
             Self::TooFewBlocks { have, need } => {
                 format!("{have} valid restarts, {need} are needed")
             }
+            Self::OneOrder => {
+                "all pairs ran in one order: a side cannot be told from its place in it".into()
+            }
+            Self::WithinAssumed { called_from } => {
+                format!("restarts alone may differ by as much; from {called_from} on it is called")
+            }
+            Self::Suspected => {
+                format!(
+                    "suspected: one night differs, and no median of {STARTS_TO_CONFIRM} restarts confirms it"
+                )
+            }
             Self::AdviceOnly => "without restarts a change is advice, not a verdict".into(),
             Self::Undecided => String::new(),
         }
@@ -45,7 +89,8 @@ impl Reason {
 
     /// The reason behind a stored sentence, among those that say no number.
     pub(super) fn recalled(text: &str) -> Option<Self> {
-        let known = [Self::NoValues, Self::NoVariation, Self::AdviceOnly];
+        let known =
+            [Self::NoValues, Self::NoVariation, Self::OneOrder, Self::AdviceOnly, Self::Suspected];
         known.into_iter().find(|reason| reason.text() == text)
     }
 }
@@ -114,11 +159,15 @@ pub struct Test {
     pub p_adjusted: f64,
     /// The change that would have been found with 95 %, as a ratio minus one.
     pub detectable: f64,
-    /// The spread of one block: standard error × √blocks, without the spread between days.
+    /// The smallest log change that would be called one.
+    pub called_from: f64,
+    /// The spread of one block: standard error × √blocks, without the spread between days; not a
+    /// number where more blocks would not help.
     pub(super) block_sd: f64,
     pub(super) day_variance: f64,
     pub(super) alpha: f64,
     pub(super) cells: usize,
+    pub(super) freedom: Freedom,
 }
 
 /// The mean over the load points of one metric.
@@ -202,13 +251,13 @@ impl CellResult {
         if test.day_variance > 0.0 {
             // The spread between days does not shrink with more starts.
             return (2..=MAX_BLOCKS).find(|blocks| {
-                let blocks = f64::from(*blocks);
-                let se = (test.block_sd.powi(2) / blocks + test.day_variance).sqrt();
-                detectable_effect(se, blocks - 1.0, test.alpha, test.cells) <= effect
+                let se = (test.block_sd.powi(2) / f64::from(*blocks) + test.day_variance).sqrt();
+                let df = test.freedom.of(*blocks);
+                detectable_effect(se, df, test.alpha, test.cells) <= effect
             });
         }
-        let (alpha, cells) = (test.alpha, test.cells);
-        Plan { sd: test.block_sd, effect, floor: self.floor, alpha, cells }.blocks_needed()
+        let Test { block_sd: sd, alpha, cells, freedom, .. } = *test;
+        Plan { sd, effect, floor: self.floor, alpha, cells, freedom }.blocks_needed()
     }
 
     fn sign(&self) -> f64 {

@@ -1,9 +1,16 @@
 //! The mode of a comparison: what there is decides what may be said (docs/statistics.md,
 //! section 2).
 
+use std::collections::BTreeSet;
+
 use super::Mode;
-use super::decide::ErrorTerm;
+use super::assumed_spread::assumed_sd;
+use super::calibration::Calibration;
+use super::options::ErrorTerm;
 use super::side::ComparedSide;
+use crate::metric::Measure;
+use crate::settings::JudgeSettings;
+use crate::stats::nights::LEAST_NIGHTS;
 
 /// Fewer starts of the base than this carry no gate: with four a paired t at the level of one cell
 /// among many needs differences of twenty standard errors.
@@ -44,11 +51,31 @@ pub struct VerdictBasis {
     pub error_term: ErrorTerm,
     /// Whether each cell needs a spread between days of its own to be judged.
     pub days: DaySpread,
-    /// Why there is no verdict, where there is none, and what would decide.
+    /// Why there is no verdict, or none of small changes, and what would decide.
     pub advice: Option<String>,
 }
 
+/// Everything a judgement needs besides the two sides.
+#[derive(Debug, Clone)]
+pub struct Judging<'a> {
+    /// Mode and error term.
+    pub standing: &'a VerdictBasis,
+    /// Levels, floors, gates.
+    pub settings: &'a JudgeSettings,
+    /// How many looks share the level.
+    pub looks: u32,
+    /// This machine's own lag, ms.
+    pub idle_lag_ms: f64,
+    /// What is known of this server's own noise.
+    pub calibration: Option<&'a Calibration>,
+}
+
 impl VerdictBasis {
+    /// Whether the starts of the two sides stand next to each other in blocks, few or many.
+    pub(super) fn is_in_blocks(&self) -> bool {
+        self.mode == Mode::Interleaved || self.error_term.is_paired()
+    }
+
     fn verdict(mode: Mode, error_term: ErrorTerm) -> Self {
         Self { mode, error_term, days: DaySpread::None, advice: None }
     }
@@ -67,25 +94,14 @@ pub fn standing(
     day: DaySpread,
     decide_by: &str,
 ) -> VerdictBasis {
-    let (base_starts, new_starts) = (base.distinct_starts(), new.distinct_starts());
-    let enough = base_starts >= LEAST_STARTS && new_starts >= 1;
     match meeting {
-        Pairing::Blocks => VerdictBasis::verdict(Mode::Interleaved, ErrorTerm::Paired),
+        Pairing::Blocks => blocks(base, new, decide_by),
         Pairing::Routes => routes(base, new, decide_by),
         Pairing::LastTwin => VerdictBasis::advice(
             Mode::SingleStart,
             "no baseline was named: the last run of the same work is shown as advice. To judge: `--baseline NAME`".into(),
         ),
-        Pairing::Restarted if enough && new_starts >= 2 => saved(base, new, day),
-        Pairing::Restarted | Pairing::PlainUrl if enough => history(base, new, day),
-        Pairing::Restarted | Pairing::PlainUrl => {
-            let advice = format!(
-                "no verdict: {} against {} cannot tell a change from a restart. To decide: {decide_by}",
-                starts(new_starts),
-                starts(base_starts),
-            );
-            VerdictBasis::advice(Mode::SingleStart, advice)
-        }
+        Pairing::Restarted | Pairing::PlainUrl => apart(base, new, meeting, day, decide_by),
     }
 }
 
@@ -93,56 +109,106 @@ fn starts(n: usize) -> String {
     if n == 1 { "one start".into() } else { format!("{n} starts") }
 }
 
+/// Pairs of restarts. Too few of them do not tell how much pairs differ.
+fn blocks(base: &ComparedSide, new: &ComparedSide, decide_by: &str) -> VerdictBasis {
+    let of = |side: &ComparedSide| -> BTreeSet<u32> {
+        side.points.iter().flat_map(|point| &point.starts).map(|start| start.block).collect()
+    };
+    let pairs = of(base).intersection(&of(new)).count();
+    if pairs >= LEAST_STARTS {
+        return VerdictBasis::verdict(Mode::Interleaved, ErrorTerm::Paired);
+    }
+    let plural = if pairs == 1 { "pair" } else { "pairs" };
+    let met = format!("{pairs} {plural} of restarts, and {LEAST_STARTS} decide");
+    assumed(Mode::Interleaved, (1, 1), &met, decide_by)
+}
+
 /// Rounds that alternate within one start of one engine are pairs: the start's effect cancels. Two
 /// engines that nobody restarts are two single starts, whatever their URLs are called.
 fn routes(base: &ComparedSide, new: &ComparedSide, decide_by: &str) -> VerdictBasis {
     let (one, other) = (base.told_identities(), new.told_identities());
-    let advice = if one.is_empty() || other.is_empty() {
-        format!(
-            "no verdict: the two URLs do not both tell which start of the engine they lead to (`process_start_time_seconds` of `/metrics`), so they may be two servers. To decide: {decide_by}"
-        )
+    let met = if one.is_empty() || other.is_empty() {
+        "the two URLs do not both tell which start of the engine they lead to (`process_start_time_seconds` of `/metrics`), so they may be two servers"
     } else if one != other || one.len() != 1 {
-        format!(
-            "no verdict: the two URLs lead to different starts of an engine, and one start against one cannot tell a change from a restart. To decide: {decide_by}"
-        )
+        "the two URLs lead to different starts of an engine: one start against one start"
     } else {
         return VerdictBasis::verdict(Mode::Routes, ErrorTerm::Paired);
     };
-    VerdictBasis::advice(Mode::SingleStart, advice)
+    assumed(Mode::SingleStart, (1, 1), met, decide_by)
 }
 
-/// New starts against a baseline whose starts cannot be paired with them. Baseline starts of
-/// several days hold the days' spread; new starts of one day share one day's offset.
-fn history(base: &ComparedSide, new: &ComparedSide, day: DaySpread) -> VerdictBasis {
-    let error_term = match (base.days() >= 2, new.days() >= 2, day) {
-        (true, true, _) => ErrorTerm::Unpaired { day_sd: 0.0 },
-        (true, false, _) => ErrorTerm::PredictionOfDay,
-        (false, _, DaySpread::None | DaySpread::Calibrated) => ErrorTerm::Unpaired { day_sd: 0.0 },
-        (false, _, DaySpread::Unknown) => return VerdictBasis::advice(Mode::History, one_day()),
-    };
-    let days = if base.days() >= 2 { DaySpread::None } else { day };
-    VerdictBasis { days, ..VerdictBasis::verdict(Mode::History, error_term) }
+/// Sides of different runs, by what is known of the spread between days: measured by `calibrate`,
+/// seen in a baseline of several nights, or only assumed.
+fn apart(
+    base: &ComparedSide,
+    new: &ComparedSide,
+    meeting: Pairing,
+    day: DaySpread,
+    decide_by: &str,
+) -> VerdictBasis {
+    let (base_starts, new_starts) = (base.distinct_starts(), new.distinct_starts());
+    let enough = base_starts >= LEAST_STARTS && new_starts >= 1;
+    let fresh = enough && meeting == Pairing::Restarted && new_starts >= 2;
+    let days = (base.days(), new.days());
+    match day {
+        DaySpread::None | DaySpread::Calibrated if fresh => {
+            VerdictBasis { days: day, ..VerdictBasis::verdict(Mode::Saved, by_seeds(base, new)) }
+        }
+        _ if days.0 >= LEAST_NIGHTS && days.1 >= 1 && day != DaySpread::None => {
+            VerdictBasis::verdict(Mode::History, ErrorTerm::Nights)
+        }
+        DaySpread::None | DaySpread::Calibrated if enough => {
+            let error_term = ErrorTerm::Unpaired { day_sd: 0.0 };
+            VerdictBasis { days: day, ..VerdictBasis::verdict(Mode::History, error_term) }
+        }
+        _ => {
+            let met = format!("{} against {}", starts(new_starts), starts(base_starts));
+            match (enough, fresh) {
+                (false, _) => assumed(Mode::SingleStart, days, &met, decide_by),
+                (true, fresh) => {
+                    let mode = if fresh { Mode::Saved } else { Mode::History };
+                    let met = format!("{met}; the baseline is from {}", nights(days.0));
+                    assumed(mode, days, &met, &day_remedy())
+                }
+            }
+        }
+    }
 }
 
-fn one_day() -> String {
-    "no verdict: the baseline is from one day, and how much this server differs from day to day is not known. Measure it with `inferometer calibrate` on two days, gather baseline starts of other days with `--append-baseline`, or compare side by side with `--against-cmd`".into()
+fn nights(n: usize) -> String {
+    if n == 1 { "one day".into() } else { format!("{n} days") }
 }
 
-/// Fresh starts against a stored baseline. The spread between days comes from `calibrate`, or from
-/// a baseline of two or more days (then as [`history`]); without it there is only advice.
-fn saved(base: &ComparedSide, new: &ComparedSide, day: DaySpread) -> VerdictBasis {
-    let error_term = match seeds_agree(base, new) {
+/// Where no spread was measured it is assumed; `met` is what there is.
+fn assumed(
+    mode: Mode,
+    (base_days, new_days): (usize, usize),
+    met: &str,
+    remedy: &str,
+) -> VerdictBasis {
+    let percent = |measure: Measure| (assumed_sd(measure) * 100.0).round();
+    let advice = format!(
+        "{met}: restarts are assumed to differ by at most {} % in ITL p50, {} % in TPOT and throughput, {} % in TTFT p50 and {} % in p99, and only changes beyond that are called. Sharper: {remedy}",
+        percent(Measure::ITL_P50),
+        percent(Measure::TPOT_MEAN),
+        percent(Measure::TTFT_P50),
+        percent(Measure::TTFT_P99),
+    );
+    let error_term = ErrorTerm::Assumed { base_days, new_days };
+    VerdictBasis { advice: Some(advice), ..VerdictBasis::verdict(mode, error_term) }
+}
+
+fn day_remedy() -> String {
+    format!(
+        "measure how much days differ with `inferometer calibrate` on two days, gather baseline starts of {LEAST_NIGHTS} days with `--append-baseline`, or compare side by side with `--against-cmd`"
+    )
+}
+
+/// Fresh starts against a stored baseline: paired by block where the seeds agree.
+fn by_seeds(base: &ComparedSide, new: &ComparedSide) -> ErrorTerm {
+    match seeds_agree(base, new) {
         true => ErrorTerm::PairedAcrossDays { day_sd: 0.0 },
         false => ErrorTerm::Unpaired { day_sd: 0.0 },
-    };
-    match day {
-        DaySpread::None | DaySpread::Calibrated => {
-            VerdictBasis { days: day, ..VerdictBasis::verdict(Mode::Saved, error_term) }
-        }
-        DaySpread::Unknown if base.days() >= 2 => {
-            VerdictBasis { mode: Mode::Saved, ..history(base, new, day) }
-        }
-        DaySpread::Unknown => VerdictBasis::advice(Mode::Saved, one_day()),
     }
 }
 

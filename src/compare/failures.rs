@@ -1,7 +1,9 @@
 //! Failed requests of both sides: whether the new side fails more often.
 
+use crate::settings::REPORT_BUDGET;
 use crate::stats::Interval;
 use crate::stats::multiple::holm;
+use crate::stats::precedence::precedence_p;
 use crate::stats::proportion::{
     Count, clopper_pearson, deflate, fisher_more, newcombe, sum, wilson,
 };
@@ -32,7 +34,7 @@ pub struct FailureOptions {
 
 impl Default for FailureOptions {
     fn default() -> Self {
-        Self { alpha: 0.01, floor: 0.005, ceiling: 0.05, looks: 1 }
+        Self { alpha: 0.1 * REPORT_BUDGET, floor: 0.005, ceiling: 0.05, looks: 1 }
     }
 }
 
@@ -65,6 +67,19 @@ pub struct FailureRate {
     pub exact95: Interval,
 }
 
+/// Failing starts, which tell bursts from a steady rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailingStarts {
+    /// Base starts with a failed request, and all of them.
+    pub base: (usize, usize),
+    /// The same of the new side.
+    pub new: (usize, usize),
+    /// New starts that fail more of their requests than the worst base start does.
+    pub ahead: usize,
+    /// How many would have to, for a verdict; `None` where even all of them prove nothing.
+    pub needed: Option<usize>,
+}
+
 /// The failures of one load point, compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FailureResult {
@@ -84,6 +99,8 @@ pub struct FailureResult {
     pub p: f64,
     /// Holm's over the load points.
     pub p_holm: f64,
+    /// How many starts failed requests at all.
+    pub starts: FailingStarts,
     /// What it says.
     pub flag: FailureFlag,
     /// Whether latencies may be judged.
@@ -96,10 +113,12 @@ pub fn judge(points: &[FailureCounts], options: &FailureOptions) -> Vec<FailureR
     let mut results: Vec<FailureResult> =
         points.iter().filter_map(|point| compare(point, options)).collect();
     let p: Vec<f64> = results.iter().map(|result| result.p).collect();
+    let by_start: Vec<f64> = results.iter().map(|result| result.starts.p()).collect();
     let alpha = options.alpha / f64::from(options.looks.max(1));
-    for (result, p_holm) in results.iter_mut().zip(holm(&p)) {
-        result.p_holm = p_holm;
-        if p_holm <= alpha && result.difference >= options.floor {
+    let p_holm = holm(&p).into_iter().zip(holm(&by_start));
+    for (result, (of_requests, of_starts)) in results.iter_mut().zip(p_holm) {
+        result.p_holm = of_requests.min(of_starts);
+        if result.p_holm <= alpha && result.difference >= options.floor {
             result.flag = FailureFlag::Regressed;
         }
     }
@@ -124,9 +143,37 @@ fn compare(point: &FailureCounts, options: &FailureOptions) -> Option<FailureRes
         design_effect: deflated.design_effect,
         p,
         p_holm: p,
+        starts: FailingStarts::of(point, options),
         flag: FailureFlag::None,
         survivors,
     })
+}
+
+impl FailingStarts {
+    fn of(point: &FailureCounts, options: &FailureOptions) -> Self {
+        let share = |count: &Count| count.share().unwrap_or(0.0);
+        let failing =
+            |side: &[Count]| (side.iter().filter(|count| count.hits > 0).count(), side.len());
+        let worst = point.base.iter().map(share).fold(0.0, f64::max);
+        let alpha = options.alpha / f64::from(options.looks.max(1));
+        let (base, new) = (failing(&point.base), failing(&point.new));
+        let proves = |ahead: &usize| precedence(base.1, new.1, *ahead) <= alpha;
+        Self {
+            base,
+            new,
+            ahead: point.new.iter().filter(|count| share(count) > worst).count(),
+            needed: (1..=new.1).find(proves),
+        }
+    }
+
+    /// The chance of so many bad new starts where both sides are alike.
+    fn p(&self) -> f64 {
+        precedence(self.base.1, self.new.1, self.ahead)
+    }
+}
+
+fn precedence(base: usize, new: usize, ahead: usize) -> f64 {
+    precedence_p(base as u64, new as u64, ahead as u64)
 }
 
 fn rate(starts: &[Count]) -> Option<FailureRate> {
@@ -144,6 +191,20 @@ mod tests {
 
     fn starts(hits: &[u64]) -> Vec<Count> {
         hits.iter().map(|hits| Count { hits: *hits, trials: 128 }).collect()
+    }
+
+    #[test]
+    fn seven_failing_starts_of_eight_are_a_verdict_and_three_say_how_many_are_needed() {
+        let clean = starts(&[0; 8]);
+        let point =
+            |hits: &[u64]| FailureCounts { scenario: 0, base: clean.clone(), new: starts(hits) };
+        // One start lost most of its requests: requests alone would be seven bursts.
+        let seven = judge(&[point(&[90, 1, 1, 1, 1, 1, 1, 0])], &FailureOptions::default());
+        assert_eq!((seven[0].flag, seven[0].starts.ahead), (FailureFlag::Regressed, 7));
+        let three = judge(&[point(&[2, 2, 2, 0, 0, 0, 0, 0])], &FailureOptions::default());
+        let FailingStarts { base, new, needed, .. } = three[0].starts;
+        assert_eq!((base, new, needed), ((0, 8), (3, 8), Some(7)));
+        assert_eq!(three[0].flag, FailureFlag::None);
     }
 
     #[test]

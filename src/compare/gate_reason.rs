@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::exit::{FINE, INVALID, REGRESSION};
+use super::exit::{FINE, REGRESSION, SERVER};
 use crate::metric::Measure;
 
 /// What decides or helps to decide the exit code.
@@ -38,6 +38,12 @@ pub enum GateCause {
     NothingMeasured,
     /// The run ended before its plan did.
     EndedEarly,
+    /// The server was lost in the middle of the run.
+    ServerLost,
+    /// A load point of the plan has no figures.
+    PointMissing,
+    /// Starts of a side failed.
+    FailedStarts,
     /// The client ran out of descriptors or ports.
     Client,
     /// A further side's comparison fails.
@@ -102,13 +108,20 @@ pub struct GateResult {
 }
 
 impl GateResult {
-    /// Adds a cause. 1 comes before 4: a regression is not hidden by an invalid cell.
+    /// Adds a cause. 1 comes before 4: a regression is not hidden by an invalid cell. 3 comes before
+    /// both: a lost server puts all of its figures in doubt.
     pub fn fail(&mut self, code: u8, cause: GateCause, text: String) {
         let reason = GateReason { cause, text };
         if self.reasons.contains(&reason) {
             return;
         }
-        let outranks = self.exit_code == FINE || (code == REGRESSION && self.exit_code == INVALID);
+        let rank = |code| match code {
+            FINE => 0,
+            REGRESSION => 2,
+            SERVER => 3,
+            _ => 1,
+        };
+        let outranks = rank(code) > rank(self.exit_code);
         if outranks {
             self.exit_code = code;
             self.reasons.insert(0, reason);
@@ -165,6 +178,37 @@ pub const NOTHING_MEASURED: &str = "nothing was measured";
 /// How the reason of a run that ended early begins.
 const ENDED_EARLY: &str = "the run ended before its plan did";
 
+/// How the reason of a lost server begins.
+const SERVER_LOST: &str = "the server was lost at ";
+
+/// How the reason of a load point without figures begins.
+const NOT_MEASURED: &str = "not measured: ";
+
+/// The reason of a lost server. `what` happened to it, as after `the server`.
+#[must_use]
+pub fn server_lost(what: &str, point: &str) -> String {
+    format!("{SERVER_LOST}{point}: it {what}")
+}
+
+/// The reason of a load point without figures. `why` is what happened to the server; empty where
+/// nothing is known.
+#[must_use]
+pub fn not_measured(point: &str, why: &str) -> String {
+    match why {
+        "" => format!("{NOT_MEASURED}{point}"),
+        why => format!("{NOT_MEASURED}{point} (the server {why})"),
+    }
+}
+
+/// How the reason of failed starts goes on after its count.
+const FAILED_STARTS: &str = "restarts failed (";
+
+/// The reason of failed starts: `2 of 8 restarts failed (of the new side; restart 3: …)`.
+#[must_use]
+pub fn failed_starts(failed: usize, all: usize, whose: &str, first: &str) -> String {
+    format!("{failed} of {all} {FAILED_STARTS}{whose}; {first})")
+}
+
 /// How the reasons of a cell begin.
 pub(super) fn cell_words(measure: Measure, point: &str) -> String {
     format!("{} at {point}", measure.label())
@@ -196,13 +240,17 @@ fn recalled(text: &str) -> GateCause {
     match text {
         NOTHING_TO_COMPARE => GateCause::NothingToCompare,
         NOTHING_MEASURED => GateCause::NothingMeasured,
+        _ if text.starts_with(SERVER_LOST) => GateCause::ServerLost,
+        _ if text.starts_with(NOT_MEASURED) => GateCause::PointMissing,
         _ if text.starts_with(ENDED_EARLY) => GateCause::EndedEarly,
+        _ if text.contains(FAILED_STARTS) => GateCause::FailedStarts,
         _ => limit().unwrap_or(GateCause::Client),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::exit::INVALID;
     use super::*;
 
     fn client(text: &str) -> (GateCause, String) {
@@ -218,6 +266,8 @@ mod tests {
         assert_eq!((gate.exit_code, gate.reasons[0].text.as_str()), (REGRESSION, "regressed"));
         gate.fail(INVALID, invalid.0, invalid.1);
         assert_eq!(gate.reasons.len(), 2, "a cause is reported once");
+        gate.fail(SERVER, GateCause::ServerLost, server_lost("died (signal: 9)", "g/s/c4"));
+        assert_eq!((gate.exit_code, &gate.reasons[0].cause), (SERVER, &GateCause::ServerLost));
     }
 
     #[test]
@@ -251,6 +301,9 @@ mod tests {
             (GateCause::NothingToCompare, NOTHING_TO_COMPARE.into()),
             (GateCause::NothingMeasured, NOTHING_MEASURED.into()),
             (GateCause::EndedEarly, ended_early("killed")),
+            (GateCause::ServerLost, server_lost("died (exit status: 1)", &point)),
+            (GateCause::PointMissing, not_measured(&point, "")),
+            (GateCause::FailedStarts, failed_starts(1, 6, "new", "restart 3: exit status 1")),
             (GateCause::Client, format!("{point}: the client ran out of ports")),
         ];
         let mut gate = GateResult::default();

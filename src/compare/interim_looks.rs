@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use super::design::LEAST_STARTS;
 use crate::error::{Error, Result};
 
 /// More looks than this only dilute the error they share.
@@ -32,11 +33,11 @@ impl InterimLooks {
         Self(vec![blocks])
     }
 
-    /// These looks: at most ten, ascending, of at least 2 blocks; `None` for anything else.
+    /// These looks: at most ten, ascending, of at least 5 blocks (fewer decide nothing early); `None` for anything else.
     #[must_use]
     pub fn at(blocks: &[u32]) -> Option<Self> {
         let ascending = blocks.windows(2).all(|pair| pair[0] < pair[1]);
-        let enough = blocks.first().is_some_and(|first| *first >= 2);
+        let enough = blocks.first().is_some_and(|first| *first as usize >= LEAST_STARTS);
         (ascending && enough && blocks.len() <= MAX_LOOKS).then(|| Self(blocks.to_vec()))
     }
 
@@ -81,11 +82,11 @@ impl InterimLooks {
 impl FromStr for InterimLooks {
     type Err = Error;
 
-    /// Reads `5,8,12`: ascending numbers of blocks, at least 2 each.
+    /// Reads `5,8,12`: ascending numbers of blocks, at least 5 each.
     fn from_str(text: &str) -> Result<Self> {
         let bad = || {
             Error::usage(format!("`{text}` is not a list of looks"))
-                .with_hint("write up to ten ascending numbers of starts, for example `5,8,12`")
+                .with_hint("write up to ten ascending numbers of starts, each at least 5, for example `5,8,12`")
         };
         let looks: Vec<u32> = text
             .split(',')
@@ -103,7 +104,7 @@ mod tests {
     fn lists_ascend() {
         let looks: InterimLooks = "5, 8,12".parse().unwrap();
         assert_eq!((looks.count(), looks.most_blocks()), (3, 12));
-        for bad in ["", "8,5", "5,5", "1,2", "x", "2,3,4,5,6,7,8,9,10,11,12"] {
+        for bad in ["", "8,5", "5,5", "4,8", "x", "5,6,7,8,9,10,11,12,13,14,15"] {
             assert!(bad.parse::<InterimLooks>().is_err(), "{bad}");
         }
     }

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::calibration::{Calibration, Noise};
-use super::cell::{Cell as CellInput, HISTOGRAM_RESOLUTION, Role};
+use super::assumed_spread::assumed_sd;
+use super::calibration::Noise;
+use super::cell::{Cell as CellInput, HISTOGRAM_RESOLUTION, KnownNoise, Role};
 use super::cells::{self, Pair};
-use super::decide::{ErrorTerm, Options, decide};
-use super::design::{DaySpread, VerdictBasis};
+use super::decide::decide;
+use super::design::{DaySpread, Judging, VerdictBasis};
 use super::failures::{self, FailureCounts, FailureOptions, FailureResult, Survivors};
-use super::side::{ComparedPoint, ComparedSide, incomparable, incomparable_point};
-use super::validity::{self, Reach};
+use super::options::{ErrorTerm, Levels, Options};
+use super::side::{ComparedPoint, ComparedSide, incomparable, incomparable_point, other_client};
 use super::values::{self, Values};
 use super::{Cell, Comparison, GateResult, Note, SuiteResult, Verdict};
+use crate::diagnose::validity::{self, Reach};
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::record::stored::RoundStatus;
@@ -20,21 +22,6 @@ use crate::settings::JudgeSettings;
 use crate::stats::proportion::Count;
 use crate::summary::measured::MeasuredStart;
 use crate::units;
-
-/// Everything a judgement needs besides the two sides.
-#[derive(Debug, Clone)]
-pub struct Judging<'a> {
-    /// Mode and error term.
-    pub standing: &'a VerdictBasis,
-    /// Levels, floors, gates.
-    pub settings: &'a JudgeSettings,
-    /// How many looks share the level.
-    pub looks: u32,
-    /// This machine's own lag, ms.
-    pub idle_lag_ms: f64,
-    /// What is known of this server's own noise.
-    pub calibration: Option<&'a Calibration>,
-}
 
 /// Compares two sides. Deterministic: no resampling enters it.
 #[must_use]
@@ -68,7 +55,7 @@ pub fn judge(base: &ComparedSide, new: &ComparedSide, judging: &Judging<'_>) -> 
         new_label: new.label.clone(),
         base_runs: base.runs.clone(),
         new_runs: new.runs.clone(),
-        blocks: blocks(&drafts, judging.standing.error_term),
+        blocks: blocks(&drafts, judging.standing),
         looks: judging.looks,
         advice: judging.standing.advice.clone(),
         notes: notes(base, new, &drafts, judging),
@@ -90,11 +77,11 @@ struct Draft {
 
 /// The most blocks that any cell has on both sides (in the unpaired modes: starts of the smaller
 /// side).
-fn blocks(drafts: &[Draft], error_term: ErrorTerm) -> u32 {
+fn blocks(drafts: &[Draft], standing: &VerdictBasis) -> u32 {
     let of_draft = |draft: &Draft| {
         let count = |side: &[Option<f64>]| side.iter().flatten().count();
         let (base, new) = (&draft.input.base, &draft.input.new);
-        match error_term.is_paired() {
+        match standing.is_in_blocks() {
             true => base.iter().zip(new).filter(|(b, n)| b.is_some() && n.is_some()).count(),
             false => count(base).min(count(new)),
         }
@@ -116,8 +103,15 @@ fn notes(
     let of_base = base_points.iter().flat_map(|p| values::left_out(&base.label, p, judging));
     let of_new = new_points.iter().flat_map(|p| values::left_out(&new.label, p, judging));
     let of_cells = drafts.iter().filter_map(|draft| draft.note.clone());
+    let client = other_client(&base.facts, &new.facts).map(|text| Note { point: None, text });
     let mut seen = BTreeSet::new();
-    of_base.chain(of_new).chain(of_cells).filter(|note| seen.insert(note.clone())).collect()
+    client
+        .into_iter()
+        .chain(of_base)
+        .chain(of_new)
+        .chain(of_cells)
+        .filter(|note| seen.insert(note.clone()))
+        .collect()
 }
 
 /// The measures of a load point, with their roles.
@@ -178,18 +172,24 @@ fn draft_point(
                 (role, ..) => role,
             };
             let (role, note) = settled_role(role, noise, floor, &pair.new.id, measure, judging);
-            let Values { base, new, barrier: faulty } =
+            let Values { base, new, base_first, night_median, barrier: faulty } =
                 values::values(pair.base, pair.new, measure, judging);
             let stuck = (saturated && validity::touches(Reach::Latencies, measure)).then(|| {
                 (Verdict::Saturated, "only its capacity is judged: the queue grows".into())
             });
             let dayless = judging.standing.days == DaySpread::Calibrated
-                && noise.and_then(|noise| noise.day_sd).is_none();
+                && noise.and_then(|noise| noise.days).is_none();
             let dayless = dayless.then(|| {
                 let reason = "how much this number differs from day to day was not calibrated";
                 (Verdict::Inconclusive, reason.to_owned())
             });
-            let day_sd = noise.and_then(|noise| noise.day_sd).unwrap_or(0.0);
+            let known = KnownNoise {
+                calibration: noise.map(|noise| noise.pair),
+                days: noise
+                    .filter(|_| judging.standing.days == DaySpread::Calibrated)
+                    .and_then(|noise| noise.days),
+                assumed_sd: Some(assumed_sd(measure)),
+            };
             Draft {
                 point: index,
                 input: CellInput {
@@ -199,13 +199,11 @@ fn draft_point(
                     floor,
                     margin: floor,
                     resolution: resolution(measure),
-                    day_sd: if judging.standing.days == DaySpread::Calibrated {
-                        day_sd
-                    } else {
-                        0.0
-                    },
+                    known,
                     base,
                     new,
+                    base_first,
+                    night_median,
                 },
                 barrier: incomparable.clone().or(stuck).or(faulty).or(dayless),
                 note,
@@ -277,12 +275,7 @@ fn decide_drafts(
     }
     let inputs: Vec<CellInput> =
         drafts.iter().filter(|d| d.barrier.is_none()).map(|d| d.input.clone()).collect();
-    let options = Options {
-        alpha: judging.settings.significance_level,
-        looks: judging.looks,
-        error_term: judging.standing.error_term,
-        ..Options::default()
-    };
+    let options = options(&inputs, judging);
     let decision = decide(&inputs, &options);
     let mut results = decision.cells.iter();
     let cells = drafts
@@ -294,6 +287,18 @@ fn decide_drafts(
         })
         .collect();
     Decided { cells, suite: decision.suite.iter().map(cells::suite).collect() }
+}
+
+/// The errors of a report of these cells, and where they come from.
+fn options(inputs: &[CellInput], judging: &Judging<'_>) -> Options {
+    let gated = inputs.iter().filter(|input| input.role == Role::Gated);
+    let points = gated.map(|input| input.scenario).collect::<BTreeSet<_>>().len();
+    let (budget, error_term) = (judging.settings.significance_level, judging.standing.error_term);
+    let levels = match error_term {
+        ErrorTerm::Assumed { .. } => Levels::of_bound(budget),
+        _ => Levels::of_report(budget, points),
+    };
+    Options { levels, looks: judging.looks, error_term, ..Options::for_points(points) }
 }
 
 fn judge_failures(matched: &[Pair<'_>], judging: &Judging<'_>) -> Vec<FailureResult> {

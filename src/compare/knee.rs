@@ -131,6 +131,9 @@ pub fn knee(curve: &LoadCurve<'_>, measure: Measure) -> Option<Knee> {
 /// The reference first, then the loads by mean requests in flight.
 fn places<'a>(curve: &LoadCurve<'a>, measure: Measure) -> Vec<Place<'a>> {
     let usable = |measured: &MeasuredSide| {
+        if measured.starts.iter().any(|start| start.status.is_failing()) {
+            return false; // what survivors did is no measure of the server
+        }
         let positive = |m| measured.pooled.get(m).is_some_and(|v| v > 0.0);
         positive(measure) && positive(Measure::QPS)
     };

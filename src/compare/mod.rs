@@ -1,6 +1,6 @@
 //! Against a baseline or the other side: comparisons and verdicts. Pure.
 
-#[doc(hidden)]
+pub mod assumed_spread;
 pub mod calibration;
 pub mod cell;
 mod cells;
@@ -15,9 +15,10 @@ pub mod gate_reason;
 pub mod interim_looks;
 pub mod judge;
 pub mod knee;
+pub mod options;
 mod sample;
 pub mod side;
-pub mod validity;
+mod suspicion;
 mod values;
 pub mod verdict;
 

@@ -32,6 +32,8 @@ pub struct Facts {
     pub apis: BTreeSet<String>,
     /// The hash of each prompt file, by its path as the scenario names it.
     pub datasets: BTreeMap<String, String>,
+    /// The machines of the client: processor and cores. They need not agree; a difference is told.
+    pub clients: BTreeSet<String>,
 }
 
 /// One load point of a contender.
@@ -54,19 +56,21 @@ impl ComparedSide {
         self.points.iter().find(|point| point.id == id)
     }
 
-    /// How many different starts of the server it holds: by identity where the server tells one,
-    /// else by run and ordinal.
+    /// How many different starts of the server it holds. Measurements that nothing proves to be of
+    /// different starts are of one, however many runs they were made in.
     #[must_use]
     pub fn distinct_starts(&self) -> usize {
-        let starts = self.points.iter().flat_map(|point| &point.starts);
-        starts.map(identity).collect::<BTreeSet<_>>().len()
+        self.first_seen().len()
     }
 
-    /// The days on which it was measured: times at least six hours apart.
+    /// The days on which its starts were first measured: times at least six hours apart.
     #[must_use]
     pub fn days(&self) -> usize {
-        let starts = self.points.iter().flat_map(|point| &point.starts);
-        days_of(starts.map(|start| start.at.as_second()).collect())
+        days_of(self.first_seen().into_values().collect())
+    }
+
+    fn first_seen(&self) -> BTreeMap<&str, i64> {
+        first_seen(self.points.iter().flat_map(|point| &point.starts))
     }
 
     /// What its servers say tells their starts apart; empty where they do not say.
@@ -77,9 +81,22 @@ impl ComparedSide {
     }
 }
 
-/// What tells a start from others.
-pub(super) fn identity(start: &MeasuredStart) -> String {
-    start.identity.clone().unwrap_or_else(|| format!("{}#{}", start.run, start.start))
+/// What tells a start from others: a launch or a restart hook of ours, the start time of its
+/// process, or the user's word. All measurements without any of these share one.
+pub(super) fn identity(start: &MeasuredStart) -> &str {
+    start.identity.as_deref().unwrap_or_default()
+}
+
+/// The second at which each start was first measured.
+pub(super) fn first_seen<'a>(
+    starts: impl Iterator<Item = &'a MeasuredStart>,
+) -> BTreeMap<&'a str, i64> {
+    let mut seen: BTreeMap<&str, i64> = BTreeMap::new();
+    for start in starts {
+        let at = start.at.as_second();
+        seen.entry(identity(start)).and_modify(|first| *first = at.min(*first)).or_insert(at);
+    }
+    seen
 }
 
 impl ComparedPoint {
@@ -114,6 +131,20 @@ pub fn incomparable(base: &Facts, new: &Facts) -> Option<String> {
     differs("the definitions of the metrics", &base.definitions, &new.definitions)
         .or_else(|| differs("the models", &base.models, &new.models))
         .or_else(|| differs("the APIs", &base.apis, &new.apis))
+}
+
+/// That the two sides were measured from different machines, whose own share of a latency differs.
+#[must_use]
+pub fn other_client(base: &Facts, new: &Facts) -> Option<String> {
+    let list = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
+    let (one, other) = (&base.clients, &new.clients);
+    (!one.is_empty() && !other.is_empty() && one != other).then(|| {
+        format!(
+            "the machines of the client differ ({} against {}): latencies hold a part of the client's own",
+            list(one),
+            list(other)
+        )
+    })
 }
 
 /// Why one load point cannot be compared; none where it can.

@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::judge::Judging;
-use super::side::{ComparedPoint, identity};
-use super::validity::{self, Fault, INVALID_SHARE, Reach};
-use super::{Note, Verdict};
+use super::calibration::nights;
+use super::design::Judging;
+use super::options::ErrorTerm;
+use super::side::{ComparedPoint, first_seen, identity};
+use super::{Mode, Note, Verdict};
+use crate::diagnose::validity::{self, Fault, INVALID_SHARE, Reach};
 use crate::metric::Measure;
 use crate::record::stored::RoundStatus;
 use crate::stats::moments::mean;
+use crate::stats::nights::STARTS_TO_CONFIRM;
+use crate::stats::quantile::median;
 use crate::summary::measured::MeasuredStart;
 
 /// The values of one cell on both sides.
@@ -17,20 +21,26 @@ pub(super) struct Values {
     pub(super) base: Vec<Option<f64>>,
     /// The new side; in the paired modes the same place is the same block.
     pub(super) new: Vec<Option<f64>>,
+    /// Of each block, whether the base ran first; empty where that means nothing.
+    pub(super) base_first: Vec<bool>,
+    /// The median of the starts of a single new night, if it has enough of them.
+    pub(super) night_median: Option<f64>,
     /// Why the cell is invalid, where too many of its starts are.
     pub(super) barrier: Option<(Verdict, String)>,
 }
 
-/// Where a value stands: the block (paired), or what tells its start from others.
+/// Where a value stands: the block (paired), the night, or what tells its start from others.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Block(u32),
+    Night(usize),
     Start(String),
 }
 
 /// One start's value, or why it has none.
-struct Valued {
+struct Valued<'a> {
     place: Place,
+    identity: &'a str,
     value: Result<f64, Option<String>>,
 }
 
@@ -41,35 +51,70 @@ pub(super) fn values(
     measure: Measure,
     judging: &Judging<'_>,
 ) -> Values {
-    let of = |point: &ComparedPoint| -> Vec<Valued> {
-        point.starts.iter().map(|start| valued(start, point, measure, judging)).collect()
+    let (of_base, of_new) = (valued(base, measure, judging), valued(new, measure, judging));
+    let barrier = [&of_base, &of_new].into_iter().find_map(|side| too_many_bad(side));
+    let (base_places, new_places) = (by_place(&of_base), by_place(&of_new));
+    let places: BTreeSet<&Place> = base_places.keys().chain(new_places.keys()).collect();
+    let base_first = match judging.standing.mode {
+        Mode::Interleaved => {
+            let order = places.iter().map(|place| runs_first(base, new, place));
+            order.collect::<Option<Vec<bool>>>().unwrap_or_default()
+        }
+        _ => Vec::new(),
     };
-    let (base, new) = (of(base), of(new));
-    let barrier = [&base, &new].into_iter().find_map(|side| too_many_bad(side));
-    let (base, new) = align(&by_place(&base), &by_place(&new));
-    Values { base, new, barrier: barrier.map(|reason| (Verdict::Invalid, reason)) }
+    let night_median = if new_places.len() == 1 { night_median(&of_new) } else { None };
+    let (base, new) = align(&base_places, &new_places);
+    let barrier = barrier.map(|reason| (Verdict::Invalid, reason));
+    Values { base, new, base_first, night_median, barrier }
 }
 
-fn valued(
-    start: &MeasuredStart,
-    point: &ComparedPoint,
+fn valued<'a>(
+    point: &'a ComparedPoint,
     measure: Measure,
     judging: &Judging<'_>,
-) -> Valued {
-    let place = match judging.standing.error_term.is_paired() {
-        true => Place::Block(start.block),
-        false => Place::Start(identity(start)),
+) -> Vec<Valued<'a>> {
+    let seen = first_seen(point.starts.iter());
+    let times: Vec<i64> = seen.values().copied().collect();
+    let nights: BTreeMap<&str, usize> = seen.into_keys().zip(nights(&times)).collect();
+    let place = |start: &MeasuredStart| match judging.standing.error_term {
+        _ if judging.standing.is_in_blocks() => Place::Block(start.block),
+        ErrorTerm::Nights => Place::Night(nights.get(identity(start)).copied().unwrap_or(0)),
+        _ => Place::Start(identity(start).to_owned()),
     };
-    let value = match reason_against(start, point, measure, judging) {
-        Some(reason) => Err(Some(reason)),
-        None => start.summary.get(measure).filter(|v| *v > 0.0).ok_or(None),
+    let one = |start: &'a MeasuredStart| Valued {
+        place: place(start),
+        identity: identity(start),
+        value: match reason_against(start, point, measure, judging) {
+            Some(reason) => Err(Some(reason)),
+            None => start.summary.get(measure).filter(|v| *v > 0.0).ok_or(None),
+        },
     };
-    Valued { place, value }
+    point.starts.iter().map(one).collect()
+}
+
+/// Whether the base of a block was started before the new side; `None` if that is not known.
+fn runs_first(base: &ComparedPoint, new: &ComparedPoint, place: &Place) -> Option<bool> {
+    let Place::Block(block) = place else { return None };
+    let ordinal = |point: &ComparedPoint| {
+        point.starts.iter().find(|start| start.block == *block).map(|start| start.start)
+    };
+    match (ordinal(base), ordinal(new)) {
+        (Some(base), Some(new)) => (base != new).then_some(base < new),
+        // Half a block takes part in nothing.
+        _ => Some(true),
+    }
+}
+
+/// The median over the starts of one night; `None` where they are too few to confirm an alarm.
+fn night_median(night: &[Valued<'_>]) -> Option<f64> {
+    let starts: Vec<f64> = by_start(night).into_values().filter_map(|of| one_of(&of)).collect();
+    (starts.len() >= STARTS_TO_CONFIRM).then_some(())?;
+    median(&starts.iter().map(|value| value.ln()).collect::<Vec<_>>()).map(f64::exp)
 }
 
 /// A cell is invalid if a fifth of its starts on either side are (docs/statistics.md, section
 /// 5); fewer are left out, each with its block.
-fn too_many_bad(side: &[Valued]) -> Option<String> {
+fn too_many_bad(side: &[Valued<'_>]) -> Option<String> {
     let reasons: Vec<&String> =
         side.iter().filter_map(|v| v.value.as_ref().err()?.as_ref()).collect();
     #[allow(clippy::cast_precision_loss)]
@@ -77,21 +122,32 @@ fn too_many_bad(side: &[Valued]) -> Option<String> {
     (share >= INVALID_SHARE).then(|| reasons.first().map(|reason| (*reason).clone()))?
 }
 
-/// One value per place. Several starts in one place (a baseline of several runs that hold the same
-/// block, or one start that was measured twice) give their geometric mean: they are no replicates
-/// of each other. A start without a value leaves its place to the others.
-fn by_place(side: &[Valued]) -> BTreeMap<Place, Option<f64>> {
+/// One value per place. Several measurements of one start give their geometric mean, and so do
+/// several starts in one place (a night, or a baseline of several runs that hold the same block):
+/// they are no replicates of each other. A start without a value leaves its place to the others.
+fn by_place(side: &[Valued<'_>]) -> BTreeMap<Place, Option<f64>> {
     let mut by_place: BTreeMap<Place, Vec<f64>> = BTreeMap::new();
-    for valued in side {
-        let place = by_place.entry(valued.place.clone()).or_default();
-        place.extend(valued.value.as_ref().ok());
+    for ((place, _), values) in by_start(side) {
+        by_place.entry(place).or_default().extend(one_of(&values));
     }
-    let one_of = |values: Vec<f64>| match &values[..] {
+    by_place.into_iter().map(|(place, values)| (place, one_of(&values))).collect()
+}
+
+fn by_start<'a>(side: &[Valued<'a>]) -> BTreeMap<(Place, &'a str), Vec<f64>> {
+    let mut by_start: BTreeMap<_, Vec<f64>> = BTreeMap::new();
+    for valued in side {
+        let values = by_start.entry((valued.place.clone(), valued.identity)).or_default();
+        values.extend(valued.value.as_ref().ok());
+    }
+    by_start
+}
+
+fn one_of(values: &[f64]) -> Option<f64> {
+    match values {
         // A value alone stays what was measured, to the last bit.
         [] | [_] => values.first().copied(),
         many => mean(&many.iter().map(|value| value.ln()).collect::<Vec<_>>()).map(f64::exp),
-    };
-    by_place.into_iter().map(|(place, values)| (place, one_of(values))).collect()
+    }
 }
 
 /// Both sides with the same places where they are blocks; else each side by itself.

@@ -1,7 +1,7 @@
 //! The goal of a send loop: what it sends for, and when it has got it. Measuring a window is one; a
 //! warm-up has another.
 
-use super::gate::Admission;
+use super::admission::Admission;
 use super::prefetch::{Branch, PreparedRequest};
 use super::stop_rule::StopTracker;
 use crate::record::request::Part;

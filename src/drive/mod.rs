@@ -1,16 +1,16 @@
 //! Driving load: one loop sends the requests of a round and keeps what came of them.
 
-mod closed_loop;
-mod gate;
+mod admission;
 mod goal;
 mod health;
 pub mod interrupt;
-mod open_loop;
 mod pacer;
 mod prefetch;
+mod progress;
 mod recorder;
 mod round;
 mod send_loop;
+mod settle;
 mod stop_rule;
 mod warm_up;
 
@@ -18,21 +18,18 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use interrupt::{Interrupt, Urgency, raise_on_signals};
+pub use progress::Progress;
 pub use round::run_round;
 pub use warm_up::warm_up;
 
-use self::prefetch::PreparedRequest;
-use crate::api::{Dialect, Offers, tokens_asked};
-use crate::clock::Clock;
+use crate::api::{Dialect, Offers};
 use crate::error::{Error, Result};
-use crate::plan::{Phase, RoundPlan, Side};
+use crate::plan::{RoundPlan, Side};
 use crate::record::stored::{Health, RoundStatus};
 use crate::record::{Finding, GapHistogram, PositionGaps, RequestRecord};
 use crate::scenario::PromptSource;
 use crate::settings::SlotStart;
-use crate::transport::{Client, Exchange};
-use crate::units::ns_to_s;
-use send_loop::Counts;
+use crate::transport::Client;
 
 /// All that is needed to turn a planned request into an exchange.
 pub struct Wire {
@@ -56,20 +53,6 @@ impl fmt::Debug for Wire {
             .field("dialect", &self.dialect.name())
             .field("model", &self.model)
             .finish_non_exhaustive()
-    }
-}
-
-impl Wire {
-    /// Sends one request and reads its answer to the end, or until it is told to stop.
-    async fn exchange(
-        &self,
-        clock: Clock,
-        ready: PreparedRequest,
-        stop: impl Future<Output = ()>,
-    ) -> Exchange {
-        let PreparedRequest { planned, body, due_ns, .. } = ready;
-        let max_tokens = tokens_asked(planned.output_tokens, &self.extra_body);
-        self.client.exchange_within(clock, &*self.dialect, body, due_ns, max_tokens, stop).await
     }
 }
 
@@ -129,51 +112,6 @@ impl Default for ErrorLimit {
     }
 }
 
-/// How far a round or its warm-up is, at most ten times a second.
-#[derive(Debug, Clone)]
-pub struct Progress {
-    /// What it is for.
-    pub phase: Phase,
-    /// The load point's id.
-    pub point: Arc<str>,
-    /// Requests sent, ramp and tail included.
-    pub sent: u64,
-    /// Requests completed.
-    pub completed: u64,
-    /// Requests failed.
-    pub failed: u64,
-    /// Requests in flight.
-    pub in_flight: u32,
-    /// Seconds since it began.
-    pub elapsed_s: f64,
-    /// Measured requests planned, at least; none of a warm-up, which ends when it is stable.
-    pub planned: Option<u32>,
-}
-
-/// What progress is of.
-struct Lap {
-    phase: Phase,
-    point: Arc<str>,
-    clock: Clock,
-    begin_ns: u64,
-    planned: Option<u32>,
-}
-
-impl Lap {
-    fn progress(&self, counts: Counts) -> Progress {
-        Progress {
-            phase: self.phase,
-            point: Arc::clone(&self.point),
-            sent: counts.sent,
-            completed: counts.completed,
-            failed: counts.failed,
-            in_flight: counts.in_flight,
-            elapsed_s: ns_to_s(self.clock.now_ns().saturating_sub(self.begin_ns)),
-            planned: self.planned,
-        }
-    }
-}
-
 /// What came of a round.
 #[derive(Debug)]
 pub struct RoundOutcome {
@@ -214,15 +152,4 @@ impl RoundOutcome {
             None => Ok(self),
         }
     }
-}
-
-/// Requests in flight that an open loop of this rate may reach before more have to wait: ten times
-/// what the rate and the E2EL need, since beyond that a server is saturated and more in flight only
-/// use up descriptors. At least 64; at most 16384, half of the ports that Linux gives to one peer.
-fn guard_for(per_s: f64, expected_s: Option<f64>) -> u32 {
-    /// Without a warm-up, an answer of some hundred tokens at some ten milliseconds each.
-    const E2EL_S: f64 = 10.0;
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
-    let guard = (10.0 * per_s * expected_s.unwrap_or(E2EL_S)) as u32;
-    guard.clamp(64, 16_384)
 }

@@ -6,10 +6,12 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::Wire;
-use crate::api::GenerateRequest;
+use crate::api::{GenerateRequest, tokens_asked};
+use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{PlannedRequest, RoundPlan, Schedule};
 use crate::rng::Seed;
+use crate::transport::Exchange;
 
 /// Bytes of prompts that may lie ready: 64 MiB, so that prompts of 128k tokens do not fill memory.
 const READY_BYTES: u64 = 64 << 20;
@@ -56,6 +58,20 @@ pub(super) struct PreparedRequest {
     pub(super) body: Bytes,
     /// When it is due on the run's clock; set by the pacer.
     pub(super) due_ns: Option<u64>,
+}
+
+impl PreparedRequest {
+    /// Sends it and reads its answer to the end, or until it is told to stop.
+    pub(super) async fn exchange(
+        self,
+        wire: &Wire,
+        clock: Clock,
+        stop: impl Future<Output = ()>,
+    ) -> Exchange {
+        let Self { planned, body, due_ns, .. } = self;
+        let max_tokens = tokens_asked(planned.output_tokens, &wire.extra_body);
+        wire.client.exchange_within(clock, &*wire.dialect, body, due_ns, max_tokens, stop).await
+    }
 }
 
 /// Requests in order, built ahead by a thread of their own up to a bound.

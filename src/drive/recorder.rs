@@ -49,6 +49,10 @@ pub(super) struct RoundRecorder {
     pub(super) failed: u64,
     /// 401 and 403.
     unauthorized: u64,
+    /// In a row, to the last that ended.
+    unreached: u64,
+    /// Timeouts for want of a first byte or of the next token, in a row, to the last that ended.
+    silent: u64,
     /// The latest end of any request entered: no later than this may a window close before.
     pub(super) latest_end_ns: u64,
     e2el_sum_s: f64,
@@ -72,6 +76,8 @@ impl RoundRecorder {
             completed: 0,
             failed: 0,
             unauthorized: 0,
+            unreached: 0,
+            silent: 0,
             latest_end_ns: 0,
             e2el_sum_s: 0.0,
         }
@@ -102,6 +108,10 @@ impl RoundRecorder {
             }
             Outcome::Cancelled => {}
         }
+        let unreached = record.failure.is_some_and(FailureKind::is_unreached);
+        self.unreached = if unreached { self.unreached + 1 } else { 0 };
+        let silent = record.failure.is_some_and(FailureKind::is_silence);
+        self.silent = if silent { self.silent + 1 } else { 0 };
         if self.failed > EVIDENCE {
             record.evidence = None;
         }
@@ -130,7 +140,18 @@ impl RoundRecorder {
         #[allow(clippy::cast_precision_loss)]
         let share = self.failed as f64 / attempted.max(1) as f64;
         // A refused key refuses every request: asking on only fills the server's log.
-        self.unauthorized > 0 || (attempted >= limit.least && share > limit.share)
+        // No server behind the address: every further request fails alike, and a long window that was
+        // good until now would take as many failures as it had completions.
+        self.unauthorized > 0
+            || self.unreached >= limit.least
+            || (attempted >= limit.least && share > limit.share)
+    }
+
+    /// Whether the server stands still: as many requests in a row as are in flight, and two at least,
+    /// timed out with nothing coming. All that were in flight when it stopped have then ended, so this
+    /// takes two time limits at most, whatever the load.
+    pub(super) fn is_hung(&self, in_flight: u32) -> bool {
+        self.silent >= u64::from(in_flight).max(2)
     }
 }
 

@@ -3,18 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::closed_loop::{ClosedGate, Feeds};
-use super::gate::Admission;
+use super::admission::{Admission, Cap, ClosedGate, Feeds, OpenGate, guard_for};
 use super::goal::{Goal, Measure};
 use super::health::{Circumstances, health, is_saturated};
 use super::interrupt::{Interrupt, Urgency};
-use super::open_loop::{Cap, OpenGate};
 use super::pacer::{Pacer, Stretch};
 use super::prefetch::{Branch, Prefetch};
+use super::progress::{Counts, Lap, Progress};
 use super::recorder::{Keep, RoundRecorder};
-use super::send_loop::{Counts, Ending, LoopResult, SendLoop, Setup};
+use super::send_loop::{Ending, LoopResult, SendLoop, Setup};
 use super::stop_rule::{StopTracker, measured_arrivals};
-use super::{Lap, Progress, RoundJob, RoundOutcome, Wire, guard_for};
+use super::{RoundJob, RoundOutcome, Wire};
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::plan::Schedule;

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::gate::Admission;
+use super::admission::Admission;
 use super::goal::{Control, Goal};
 use super::interrupt::{Interrupt, Urgency};
 use super::prefetch::PreparedRequest;
+use super::progress::Counts;
 use super::recorder::{Flight, RoundRecorder};
 use super::{ErrorLimit, Wire};
 use crate::clock::Clock;
@@ -74,15 +75,6 @@ pub(super) struct LoopResult<G> {
     pub(super) guard_reached: Option<u32>,
     /// Why sending stopped before its time: a request could not be built.
     pub(super) error: Option<Error>,
-}
-
-/// Counts for whoever shows progress.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Counts {
-    pub(super) sent: u64,
-    pub(super) completed: u64,
-    pub(super) failed: u64,
-    pub(super) in_flight: u32,
 }
 
 /// A request in flight, and the way to stop it.
@@ -277,7 +269,7 @@ impl<'a, G: Goal> SendLoop<'a, G> {
         let (wire, clock) = (Arc::clone(self.wire), self.clock);
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { drop(stopped.await) };
-        let task = self.flights.spawn(async move { wire.exchange(clock, ready, stopped).await });
+        let task = self.flights.spawn(async move { ready.exchange(&wire, clock, stopped).await });
         self.flying.insert(task.id(), InFlight { flight, stop: Some(stop) });
         self.sent += 1;
     }
@@ -309,7 +301,7 @@ impl<'a, G: Goal> SendLoop<'a, G> {
         let window = self.aim.window();
         let aim = &mut self.aim;
         self.tally.enter(&flight, &exchange, window, |record| aim.look(record));
-        if self.tally.is_beyond(self.limit) {
+        if self.tally.is_beyond(self.limit) || self.tally.is_hung(self.in_flight()) {
             self.stop_sending(now_ns, Ending::Failing);
         }
     }

@@ -23,5 +23,5 @@ pub(super) fn render(measured: &Measured<'_>) -> Result<String> {
         }
         benchmarks.insert(point.id().to_owned(), Value::Object(measures));
     }
-    super::json(&benchmarks)
+    super::file::json(&benchmarks)
 }

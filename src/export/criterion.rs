@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::ExportFile;
+use super::file::ExportFile;
 use super::measured::{Measured, Point, file_name, tracked};
 use crate::error::Result;
 use crate::metric::{Better, Measure, Statistic};
@@ -43,11 +43,11 @@ pub(super) fn render(measured: &Measured<'_>) -> Result<Vec<ExportFile>> {
             });
             files.push(ExportFile {
                 path: folder.join("benchmark.json"),
-                text: super::json(&benchmark)?,
+                text: super::file::json(&benchmark)?,
             });
             files.push(ExportFile {
                 path: folder.join("estimates.json"),
-                text: super::json(&estimates)?,
+                text: super::file::json(&estimates)?,
             });
         }
     }

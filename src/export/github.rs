@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::ExportFile;
+use super::file::ExportFile;
 use super::measured::{Measured, Point, tracked};
 use crate::error::Result;
 use crate::metric::{Better, Measure, Metric};
@@ -15,7 +15,7 @@ pub(super) fn render(measured: &Measured<'_>) -> Result<Vec<ExportFile>> {
     let of = |name: &str, better: Better| -> Result<ExportFile> {
         let entries: Vec<Value> =
             measured.loads().flat_map(|point| entries(point, better)).collect();
-        Ok(ExportFile { path: name.into(), text: super::json(&entries)? })
+        Ok(ExportFile { path: name.into(), text: super::file::json(&entries)? })
     };
     Ok(vec![of("smaller.json", Better::Lower)?, of("bigger.json", Better::Higher)?])
 }

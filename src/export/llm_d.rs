@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::ExportFile;
+use super::file::ExportFile;
 use super::measured::{Measured, Point};
 use crate::error::Result;
 use crate::metric::Metric;
@@ -30,7 +30,7 @@ const LATENCIES: [(Metric, &str, &str); 4] = [
 pub(super) fn render(measured: &Measured<'_>) -> Result<Vec<ExportFile>> {
     let mut files = Vec::new();
     for (stage, point) in measured.points.iter().enumerate() {
-        let text = super::json(&report(measured, point, stage))?;
+        let text = super::file::json(&report(measured, point, stage))?;
         let reference = if point.input.phase == Phase::Reference { "-reference" } else { "" };
         let name = format!("benchmark_report-{}{reference}.json", point.file_name());
         files.push(ExportFile { path: name.into(), text });

@@ -2,22 +2,26 @@
 
 mod bencher;
 mod criterion;
+mod file;
 mod github;
 mod llm_d;
 mod measured;
 mod openmetrics;
 mod sglang;
+pub(crate) mod vllm;
 
-use std::path::PathBuf;
-
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::plan::Side;
 use crate::report::{Report, csv};
 use measured::Measured;
 
+pub(crate) use file::ExportFile;
+
 /// What is written, by the tool that reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
+    /// vLLM's `bench serve --save-result`: a JSON file per load point
+    Vllm,
     /// SGLang's bench_serving: JSON lines, one load point a line
     Sglang,
     /// llm-d benchmark report 0.2: a JSON file per load point
@@ -34,18 +38,11 @@ pub(crate) enum Format {
     Csv,
 }
 
-/// One file to write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ExportFile {
-    /// Below the folder that the user names.
-    pub(crate) path: PathBuf,
-    pub(crate) text: String,
-}
-
 impl Format {
     /// The name in flags and paths.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Vllm => "vllm",
             Self::Sglang => "sglang",
             Self::LlmD => "llm-d",
             Self::Criterion => "criterion",
@@ -58,7 +55,7 @@ impl Format {
 
     /// Whether it is one file whatever the run has, which may go to stdout.
     pub(crate) fn is_one_file(self) -> bool {
-        !matches!(self, Self::LlmD | Self::Criterion | Self::GithubAction)
+        !matches!(self, Self::Vllm | Self::LlmD | Self::Criterion | Self::GithubAction)
     }
 }
 
@@ -74,6 +71,7 @@ pub(crate) fn render(
     let measured = Measured::of(report, side)?;
     let one = |name: &str, text: String| Ok(vec![ExportFile { path: name.into(), text }]);
     match format {
+        Format::Vllm => vllm::render(&measured),
         Format::Sglang => one("results.jsonl", sglang::render(&measured)?),
         Format::LlmD => llm_d::render(&measured),
         Format::Criterion => criterion::render(&measured),
@@ -82,12 +80,4 @@ pub(crate) fn render(
         Format::Openmetrics => one("inferometer.prom", openmetrics::render(&measured)),
         Format::Csv => one("results.csv", csv::render(report)),
     }
-}
-
-/// One JSON document, indented, and a line end.
-fn json(value: &impl serde::Serialize) -> Result<String> {
-    let text = serde_json::to_string_pretty(value);
-    let text = text
-        .map_err(|error| Error::store("the figures cannot be written as JSON").with_cause(error))?;
-    Ok(format!("{text}\n"))
 }

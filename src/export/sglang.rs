@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::measured::{Measured, Point};
 use crate::error::{Error, Result};
 use crate::metric::{Measure, Metric};
-use crate::scenario::{Length, Load};
+use crate::record::stored::DEFINITIONS;
+use crate::scenario::{Length, Load, LoadPoint, PromptSpec};
 
 /// The latencies: our metric (their clock starts at the send) and their name.
 const LATENCIES: [(Metric, &str); 4] = [
@@ -45,12 +46,12 @@ fn result(measured: &Measured<'_>, point: &Point<'_>) -> Value {
     let mut result = json!({
         "tag": measured.run.name,
         "backend": "sglang-oai",
-        "dataset_name": "random",
+        "dataset_name": dataset(measured, point),
         "request_rate": rate,
         "max_concurrency": cap,
         "random_input_len": length(&point.input.point.input),
         "random_output_len": length(&point.input.point.output),
-        "random_range_ratio": 1.0,
+        "random_range_ratio": range_ratio(&point.input.point),
         "server_info": server.map(|server| json!({ "model_path": server.model })),
         "duration": summary.duration_s,
         "completed": summary.completed,
@@ -81,6 +82,21 @@ fn result(measured: &Measured<'_>, point: &Point<'_>) -> Value {
         }
     }
     result
+}
+
+/// The data set's name there; that of an imported run only if its file had one.
+fn dataset(measured: &Measured<'_>, point: &Point<'_>) -> Option<String> {
+    if measured.run.definitions != DEFINITIONS {
+        return measured.run.settings.get("dataset_name").cloned();
+    }
+    let synthetic = point.input.point.prompt == PromptSpec::Synthetic;
+    Some(if synthetic { "random" } else { "custom" }.to_owned())
+}
+
+/// 1 if all lengths are fixed; otherwise SGLang has no word for it.
+fn range_ratio(point: &LoadPoint) -> Option<f64> {
+    let fixed = |length: &Length| matches!(length, Length::Fixed(_));
+    (fixed(&point.input) && fixed(&point.output)).then_some(1.0)
 }
 
 /// Tokens of prompts a second: all less those of answers.

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::faction::RunSet;
-use super::measure::{self, Unit};
-use super::{Conclusion, Harness, conclude, server_handle};
+use super::{Harness, server_handle};
+use crate::analysis::measure::{self, Unit};
+use crate::analysis::runs::RunSet;
+use crate::analysis::{self, Conclusion};
 use crate::clock::Clock;
 use crate::compare::Comparison;
 use crate::compare::calibration::{
     CalibratedTime, Calibration, CellNoise, PLANNED_BLOCKS, work_of,
 };
+use crate::compare::options::Sharing;
 use crate::drive::Interrupt;
 use crate::error::{Error, Result};
 use crate::metric::Measure;
-use crate::plan::Side;
+use crate::plan::{Phase, Side};
 use crate::record::StoredRun;
 use crate::record::stored::StoredPoint;
 use crate::report::progress::Reporter;
@@ -35,8 +37,8 @@ pub struct Calibrated {
     pub conclusion: Conclusion,
     /// All that is known of this server, the newest last.
     pub calibration: Calibration,
-    /// The level of error that the detectable changes are for.
-    pub alpha: f64,
+    /// The error of a whole report that the detectable changes are for.
+    pub budget: f64,
     /// The gated cells that share it.
     pub cells: usize,
 }
@@ -58,16 +60,18 @@ impl Harness {
         let clock = Clock::start();
         let measured = harness.measure(&store, clock, reporter, interrupt).await?;
         let run = &measured.run;
-        let conclusion = conclude::conclude_run(&store, settings, run, clock, measured.told)?;
+        let conclusion = analysis::conclude_run(&store, settings, run, clock, measured.told)?;
         let comparison = conclusion.report.input().comparisons.first();
         let comparison = comparison.ok_or_else(|| {
             Error::server("the server was not measured on both sides: there is nothing to compare")
         })?;
         let cells = comparison.cells.iter().filter(|cell| cell.gated).count();
-        let alpha = settings.judge.significance_level;
-        let time = calibrated_time(&store, run, comparison, alpha, cells)?;
+        let loads = run.points.iter().filter(|point| point.phase == Phase::Load).count();
+        let budget = settings.judge.significance_level;
+        let sharing = Sharing::of_report(budget, loads, cells);
+        let time = calibrated_time(&store, run, comparison, sharing)?;
         let calibration = keep(&store, run, time)?;
-        Ok(Calibrated { conclusion, calibration, alpha, cells })
+        Ok(Calibrated { conclusion, calibration, budget, cells })
     }
 }
 
@@ -79,7 +83,7 @@ fn against_itself(given: &Settings) -> Result<Settings> {
     }
     let mut settings = given.clone();
     settings.against = Some(given.target.clone());
-    settings.starts = given.starts.max(LEAST_BLOCKS);
+    settings.starts = Some(given.starts.unwrap_or(0).max(LEAST_BLOCKS));
     settings.rounds = given.rounds.max(LEAST_ROUNDS);
     settings.looks.clear();
     settings.baseline = BaselineChoice::default();
@@ -109,8 +113,7 @@ fn calibrated_time(
     store: &Store,
     run: &StoredRun,
     comparison: &Comparison,
-    alpha: f64,
-    cells: usize,
+    sharing: Sharing,
 ) -> Result<CalibratedTime> {
     let blocks = run.starts.iter().map(|start| start.block + 1).max().unwrap_or(1);
     let ended = run.ended_at.unwrap_or(run.started_at);
@@ -122,7 +125,7 @@ fn calibrated_time(
         let rows = Rows::read(store, run, point)?;
         for cell in comparison.cells.iter().filter(|cell| cell.point == point.id) {
             if cell.measure != Measure::ERROR_RATE {
-                found.extend(rows.noise(point, cell, alpha, cells, cost));
+                found.extend(rows.noise(point, cell, sharing, cost));
             }
         }
     }
@@ -188,8 +191,7 @@ impl Rows {
         &self,
         point: &StoredPoint,
         cell: &crate::compare::Cell,
-        alpha: f64,
-        cells: usize,
+        sharing: Sharing,
         cost: Cost,
     ) -> Option<CellNoise> {
         let log = |value: Option<f64>| value.filter(|v| *v > 0.0).map(f64::ln);
@@ -207,7 +209,7 @@ impl Rows {
             start_sd: split.map(|split| split.between.sqrt()),
             pair_sd,
             level: mean(&levels)?,
-            detectable: CellNoise::detectable_with(pair_sd, PLANNED_BLOCKS, alpha, cells),
+            detectable: CellNoise::detectable_with(pair_sd, PLANNED_BLOCKS, sharing),
             best_rounds: split.and_then(|split| split.best_rounds(cost.start_s, cost.round_s)),
         })
     }

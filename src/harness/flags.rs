@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Harness;
 use crate::error::Result;
 use crate::settings::Settings;
 
@@ -19,29 +18,18 @@ impl fmt::Debug for Flags {
     }
 }
 
-impl Harness {
-    /// Lays `flags` over the settings now, so that code sees them, and again over what code sets.
-    ///
-    /// # Errors
-    /// Where the flags are wrong.
-    pub(crate) fn with_flags(
-        mut self,
-        flags: impl Fn(&mut Settings) -> Result<()> + Send + Sync + 'static,
-    ) -> Result<Self> {
-        flags(&mut self.settings)?;
-        self.flags = Some(Flags(Arc::new(flags)));
-        Ok(self)
+impl Flags {
+    pub(super) fn new(
+        change: impl Fn(&mut Settings) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(change))
     }
 
-    /// The harness as it runs: the environment and flags over what code set.
+    /// Lays them over the settings.
     ///
     /// # Errors
-    /// Where the flags do not go with what code set.
-    pub(crate) fn settled(&self) -> Result<Self> {
-        let mut settled = self.clone();
-        if let Some(flags) = settled.flags.take() {
-            (flags.0)(&mut settled.settings)?;
-        }
-        Ok(settled)
+    /// Where the flags do not go with the settings.
+    pub(super) fn apply(&self, settings: &mut Settings) -> Result<()> {
+        (self.0)(settings)
     }
 }

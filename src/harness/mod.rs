@@ -1,25 +1,22 @@
 //! The harness: calls the stages in order. The only module that sees all of them.
 
+mod burn_in;
 mod calibrate;
-mod client;
-mod conclude;
 mod extensions;
-mod faction;
 mod flags;
 mod health;
-mod measure;
+mod lost_server;
 mod prompts;
-mod proof;
 mod resume;
 mod round;
 mod run_record;
+mod selftest_file;
 mod server_handle;
 mod session;
 mod start;
-mod stored;
+mod surface;
 mod telemetry;
 
-use conclude::ConclusionInput;
 use extensions::Extensions;
 use flags::Flags;
 use prompts::PromptFiles;
@@ -27,6 +24,7 @@ use session::{Parts, Session};
 
 use std::sync::Arc;
 
+use crate::analysis::{self, Conclusion, ConclusionInput};
 use crate::api::Dialect;
 use crate::clock::Clock;
 use crate::compare::interim_looks::InterimLooks;
@@ -41,8 +39,8 @@ use crate::settings::{BaselineChoice, Settings};
 use crate::store::Store;
 
 pub use calibrate::Calibrated;
-pub use conclude::{Conclusion, compare_stored, rebuild_report};
-pub use stored::stored_report;
+pub(crate) use server_handle::client as http_client;
+pub use surface::{Action, Detail, Entry, OutputFormat, Selection, Surface};
 
 /// Groups of scenarios and the settings they run with.
 ///
@@ -56,72 +54,6 @@ pub struct Harness {
     surface: Surface,
     own: Extensions,
     flags: Option<Flags>,
-}
-
-/// Which load points run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selection {
-    /// Regular expressions on the whole id; several: any of them; none: all.
-    pub filters: Vec<String>,
-    /// The filters are whole ids.
-    pub exact: bool,
-}
-
-/// What the caller wants to see.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Surface {
-    /// What to do with the load points.
-    pub action: Action,
-    /// What stdout carries.
-    pub format: OutputFormat,
-    /// How much of it.
-    pub detail: Detail,
-    /// How the caller was called, for hints that can be typed as they stand.
-    pub entry: Entry,
-}
-
-/// How a run was called.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Entry {
-    /// `inferometer run --flag`.
-    #[default]
-    Command,
-    /// `cargo bench -- --flag`.
-    Bench,
-}
-
-/// What to do with the load points.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Action {
-    /// Measure them.
-    #[default]
-    Run,
-    /// List their ids.
-    List(ListFormat),
-}
-
-/// What stdout carries.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OutputFormat {
-    /// Tables for people.
-    #[default]
-    Terminal,
-    /// One document, the same as `report.json`.
-    Json,
-    /// The table for a pull request.
-    Markdown,
-}
-
-/// How much is shown.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Detail {
-    /// Only the result.
-    Quiet,
-    /// What most people want.
-    #[default]
-    Normal,
-    /// Every metric and finding.
-    Verbose,
 }
 
 /// A run that has ended, and what its report must know.
@@ -156,6 +88,32 @@ impl Harness {
     pub fn dialect(&mut self, dialect: Arc<dyn Dialect>) -> &mut Self {
         self.own.dialect = Some(dialect);
         self
+    }
+
+    /// Lays `flags` over the settings now, so that code sees them, and again over what code sets.
+    ///
+    /// # Errors
+    /// Where the flags are wrong.
+    pub(crate) fn with_flags(
+        mut self,
+        flags: impl Fn(&mut Settings) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let flags = Flags::new(flags);
+        flags.apply(&mut self.settings)?;
+        self.flags = Some(flags);
+        Ok(self)
+    }
+
+    /// The harness as it runs: the environment and flags over what code set.
+    ///
+    /// # Errors
+    /// Where the flags do not go with what code set.
+    pub(crate) fn settled(&self) -> Result<Self> {
+        let mut settled = self.clone();
+        if let Some(flags) = settled.flags.take() {
+            flags.apply(&mut settled.settings)?;
+        }
+        Ok(settled)
     }
 
     /// The group of this name, made where it is new.
@@ -276,11 +234,11 @@ impl Harness {
         let settings = &harness.settings;
         let store = Store::open(&settings.output_dir)?;
         if let Some(name) = &settings.baseline.load {
-            return conclude::conclude_loaded(&store, settings, name);
+            return analysis::conclude_loaded(&store, settings, name);
         }
         let clock = Clock::start();
         let measured = harness.measure(&store, clock, reporter, interrupt).await?;
-        conclude::conclude_run(&store, settings, &measured.run, clock, measured.told)
+        analysis::conclude_run(&store, settings, &measured.run, clock, measured.told)
     }
 
     /// Starts and rounds of a settled harness: everything but the judgement.
@@ -319,11 +277,13 @@ impl Harness {
         // Boxed: the future of a whole run is large.
         let ended = Box::pin(session.execute()).await;
         let whole_starts = session.has_whole_starts();
+        let lost = session.run.rounds.last().is_some_and(|round| round.server.is_lost());
         let Session { run, mut reporter, .. } = session;
         let told = match ended {
             Ok(()) => told,
             // What was measured before the server failed for good is judged, and is no pass.
-            Err(error) if error.kind() == ErrorKind::Server && whole_starts => {
+            Err(error) if error.kind() == ErrorKind::Server && (whole_starts || lost) => {
+                reporter.event(&Event::Note { text: &error.render() });
                 ConclusionInput { ended_early: Some(error.to_string()), ..told }
             }
             Err(error) => return Err(error),
@@ -341,11 +301,12 @@ impl Harness {
         if !settings.looks.is_empty() {
             let bad = || {
                 Error::usage("`--looks` is not a list of looks").with_hint(
-                    "write up to ten ascending numbers of restarts, for example `5,8,12`",
+                    "write up to ten ascending numbers of restarts, each at least 5, for example `5,8,12`",
                 )
             };
             let looks = InterimLooks::at(&settings.looks).ok_or_else(bad)?;
-            settings.starts = settings.starts.max(looks.most_blocks());
+            let asked = settings.starts.unwrap_or(0);
+            settings.starts = Some(asked.max(looks.most_blocks()));
         }
         Ok(settings)
     }

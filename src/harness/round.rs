@@ -50,9 +50,7 @@ impl Session<'_> {
             let text = format!("the round ended before its load was sent: {error}");
             outcome.findings.push(Finding::new(FindingCode::RoundCut, Severity::Warning, text));
         }
-        if let Some(death) = self.bench(start.side)?.server.death() {
-            return Err(death);
-        }
+        let (server, lost) = self.server_state(start, &outcome).await?;
         let round = StoredRound {
             point: plan.point.id(),
             phase: plan.phase,
@@ -64,7 +62,8 @@ impl Session<'_> {
             at,
             window_open_ns: outcome.window_open_ns,
             window_close_ns: outcome.window_close_ns,
-            status: outcome.status,
+            status: if server.is_lost() { RoundStatus::Stopped } else { outcome.status },
+            server,
             warm_up,
             health: outcome.health.clone(),
             telemetry: seen.telemetry,
@@ -73,7 +72,7 @@ impl Session<'_> {
             itl_by_position_ms: outcome.positions.means_ms(),
         };
         self.keep(round, outcome, plan)?;
-        cut.map_or(Ok(()), Err)
+        cut.or(lost).map_or(Ok(()), Err)
     }
 
     /// Who watches a side: as in the round before, where its server has not moved.
@@ -124,12 +123,15 @@ impl Session<'_> {
         let summary = summary::summarise(&[input], plan.point.slo);
         self.note(&round, &outcome, &summary, plan);
         let side = self.side_word(round.side);
-        let status = status_word(round.status);
+        let status = match round.server.is_lost() {
+            true => format!("server lost: it {}", round.server.words()),
+            false => status_word(round.status).to_owned(),
+        };
         self.reporter.event(&Event::RoundEnded {
             point: &round.point,
             side,
             summary: &summary,
-            status,
+            status: &status,
         });
         refused(&outcome.records).map_or(Ok(()), Err)
     }
@@ -171,7 +173,7 @@ impl Session<'_> {
     }
 
     /// The wire for a round: its prompts are of this run, this block and this side.
-    fn wire(&self, start: &StartPlan, plan: &RoundPlan) -> Result<Arc<Wire>> {
+    pub(super) fn wire(&self, start: &StartPlan, plan: &RoundPlan) -> Result<Arc<Wire>> {
         let live = self.live(start.side)?;
         let mut salt = self.run.salt;
         if self.plan.design == Design::Routes {
@@ -220,14 +222,6 @@ fn dialect(api: ApiChoice) -> Arc<dyn Dialect> {
     match api {
         ApiChoice::Chat => Arc::new(TemplateCache::new(Chat)),
         ApiChoice::Completions | ApiChoice::Auto => Arc::new(TemplateCache::new(Completions)),
-    }
-}
-
-/// A load as a number, for its place among others of its kind.
-pub(super) fn load_of(load: Load) -> f64 {
-    match load {
-        Load::Concurrency(n) => f64::from(n),
-        Load::RequestRate(rate) => rate.per_s,
     }
 }
 

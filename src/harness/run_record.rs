@@ -18,7 +18,7 @@ use crate::report::terminal;
 use crate::rng::Seed;
 use crate::scenario::LoadPoint;
 use crate::server;
-use crate::settings::{Launch, Settings};
+use crate::settings::{Launch, PromptForm, Settings};
 use crate::store::{Store, run_id};
 use crate::transport::Redactor;
 
@@ -116,7 +116,7 @@ fn stored_points(plan: &Plan) -> Vec<StoredPoint> {
 fn settings_text(settings: &Settings) -> BTreeMap<String, String> {
     let mut text = BTreeMap::new();
     let mut put = |name: &str, value: String| text.insert(name.to_owned(), value);
-    put("starts", settings.starts.to_string());
+    put("starts", settings.planned_starts().to_string());
     if !settings.looks.is_empty() {
         put("looks", settings.looks.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
     }
@@ -127,10 +127,14 @@ fn settings_text(settings: &Settings) -> BTreeMap<String, String> {
     put("reference_requests", settings.reference_requests.to_string());
     put("max_error_rate", settings.max_error_rate.to_string());
     put("replay_prompts", settings.replay_prompts.to_string());
+    if settings.prompt_form != PromptForm::Auto {
+        put("prompt_form", format!("{:?}", settings.prompt_form).to_lowercase());
+    }
     for (name, left_out) in [
         ("preflight", settings.skip.preflight),
         ("warm_up", settings.skip.warm_up),
         ("reference", settings.skip.reference),
+        ("burn_in", settings.skip.burn_in),
     ] {
         if left_out {
             put(&format!("no_{name}"), "true".to_owned());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::plan::Side;
-use crate::record::{Finding, StoredStart};
+use crate::record::{Finding, ServerState, StoredStart};
 use crate::rng::Seed;
 use crate::server::{Launcher, Running};
 use crate::settings::{Launch, Settings, Target};
@@ -122,12 +122,19 @@ impl SideServer {
         Some(format!("ready when {url} answers, within {}", units::duration(*ready_timeout_s)))
     }
 
-    /// Why it no longer runs, where we launched it and it died.
-    pub(super) fn death(&mut self) -> Option<Error> {
+    /// How it ended, and the error that says so, where we launched it and it died.
+    pub(super) fn death(&mut self) -> Option<(ServerState, Error)> {
         match &mut self.kind {
-            Kind::Launched { running: Some(running), .. } => running.death(),
+            Kind::Launched { running: Some(running), .. } => {
+                Some((running.died()?, running.death()?))
+            }
             _ => None,
         }
+    }
+
+    /// Whether it is a process of ours, whose end can be seen.
+    pub(super) fn is_ours(&self) -> bool {
+        matches!(&self.kind, Kind::Launched { running: Some(running), .. } if running.pid().is_some())
     }
 
     /// Stops it whole, where we started it.
@@ -182,7 +189,7 @@ fn simulator(preset: &str, slowdown: f64) -> Result<SimConfig> {
 }
 
 /// A client for `url` with the run's key, headers and limits.
-pub(super) fn client(url: &str, settings: &Settings, pool: usize) -> Result<Client> {
+pub(crate) fn client(url: &str, settings: &Settings, pool: usize) -> Result<Client> {
     let ca_cert_pem = match &settings.ca_cert {
         Some(path) => Some(crate::store::files::read_text(path)?.into_bytes()),
         None => None,

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::conclude;
 use super::extensions::Extensions;
-use super::health::Notes;
-use super::measure;
 use super::prompts::PromptFiles;
-use super::proof::ProvenCapacity;
+use super::selftest_file::proven_capacity;
 use super::server_handle::{self, SideServer};
 use super::telemetry::RoundTelemetry;
+use crate::analysis::{self, measure};
 use crate::clock::Clock;
 use crate::compare::interim_looks::{InterimLooks, Step};
+use crate::diagnose::capacity::ProvenCapacity;
+use crate::diagnose::point::PointNotes;
 use crate::drive::{Interrupt, Urgency};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
@@ -21,13 +21,18 @@ use crate::record::{Finding, FindingCode, Severity, StoredRound, StoredRun};
 use crate::report::lossy::LossyReporter;
 use crate::report::progress::Event;
 use crate::scenario::Load;
-use crate::settings::Settings;
+use crate::settings::{Settings, Target};
+use crate::sim::Scheme;
 use crate::store::{RunWriter, Store};
+use crate::transport::BaseUrl;
 
 /// A server that fails so many starts in a row will fail the next.
 pub(super) const MOST_FAILED_STARTS: u32 = 3;
 /// Connections beyond the planned concurrency, for tails and probes.
 pub(super) const SPARE_CONNECTIONS: usize = 16;
+
+/// The notes of a run, by side and load point in the order of the plan's loads.
+type Notes = BTreeMap<(Side, String), PointNotes>;
 
 /// What a run needs from outside.
 pub(super) struct Parts<'a> {
@@ -79,6 +84,13 @@ pub(super) struct LiveWire {
     pub(super) report: PreflightReport,
 }
 
+/// What the servers of a run speak: the dearer for the client, where they differ.
+fn scheme(settings: &Settings) -> Scheme {
+    let is_tls = |target: &Target| BaseUrl::parse(&target.url).is_ok_and(|url| url.is_tls());
+    let any = server_handle::targets(settings).iter().any(|(_, target)| is_tls(target));
+    if any { Scheme::Https } else { Scheme::Http }
+}
+
 impl<'a> Session<'a> {
     /// A run in a folder of its own, or in that of the run that is taken up again.
     pub(super) fn begin(parts: Parts<'a>, files: PromptFiles, mut run: StoredRun) -> Result<Self> {
@@ -109,7 +121,7 @@ impl<'a> Session<'a> {
             watches: BTreeMap::new(),
             notes,
             store,
-            proof: ProvenCapacity::of(store),
+            proof: proven_capacity(store, scheme(settings)),
             looks,
         })
     }
@@ -118,6 +130,9 @@ impl<'a> Session<'a> {
     /// whichever it is.
     pub(super) async fn execute(&mut self) -> Result<()> {
         let result = self.visits().await;
+        if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::Server) {
+            self.tell_loss();
+        }
         self.tell_health();
         for (_, bench) in std::mem::take(&mut self.sides) {
             if let Err(error) = bench.server.finish().await {
@@ -142,6 +157,7 @@ impl<'a> Session<'a> {
 
     /// Start by start; where two routes to one engine are compared, both sides at once.
     async fn visits(&mut self) -> Result<()> {
+        self.burn_in().await?;
         let plan = self.plan;
         let together = if plan.design == Design::Routes { 2 } else { 1 };
         for starts in plan.starts.chunks(together) {
@@ -208,6 +224,7 @@ impl<'a> Session<'a> {
     /// The rounds of a start; of two routes, turn and turn about, the order alternating.
     async fn rounds(&mut self, starts: &[StartPlan]) -> Result<()> {
         let most = starts.iter().map(|s| s.rounds.len()).max().unwrap_or(0);
+        let mut measured = false;
         for place in 0..most {
             let mut turn: Vec<&StartPlan> = starts.iter().collect();
             if place % 2 == 1 {
@@ -221,8 +238,14 @@ impl<'a> Session<'a> {
                 if self.is_given_up(start, round) {
                     continue;
                 }
+                // Between rounds only: nothing waits for what follows the last one.
+                if std::mem::replace(&mut measured, true) {
+                    self.cool_down().await;
+                    if self.is_interrupted() {
+                        return Ok(());
+                    }
+                }
                 self.round(start, round).await?;
-                self.cool_down().await;
             }
         }
         Ok(())
@@ -265,7 +288,7 @@ impl<'a> Session<'a> {
             return Ok(false);
         }
         let looks = self.looks.count();
-        let found = conclude::so_far(self.store, self.settings, &self.run, looks)?;
+        let found = analysis::so_far(self.store, self.settings, &self.run, looks)?;
         let changed = found.is_some_and(|comparison| comparison.has_changed());
         if self.looks.after(blocks, changed) != Step::Stop {
             return Ok(false);

@@ -39,7 +39,7 @@ impl Session<'_> {
             block: start.block,
             start: start.start,
             at,
-            identity: started.identity.clone(),
+            identity: started.identity.clone().or_else(|| self.told_restarted()),
             ready_s: started.ready_s,
             failure: None,
         });
@@ -49,6 +49,12 @@ impl Session<'_> {
         };
         self.bench(start.side)?.wire = Some(LiveWire { url: started.url, report });
         Ok(())
+    }
+
+    /// What tells this start from others by the user's word.
+    fn told_restarted(&self) -> Option<String> {
+        let word = format!("restarted, by the user's word, for {}", self.run.id);
+        self.settings.restarted.then_some(word)
     }
 
     /// Starts a server; Ctrl-C ends the wait and stops what was launched.
@@ -156,7 +162,7 @@ impl Session<'_> {
             };
             let number = start.block + 1;
             let text = format!("restart {number}{side} gave no figures and is left out: {error}");
-            self.find(Finding::new(FindingCode::StartFailed, Severity::Warning, text));
+            self.find(Finding::new(FindingCode::StartFailed, Severity::Invalid, text));
         }
         self.writer.update(&self.run)
     }

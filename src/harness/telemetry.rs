@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use super::server_handle;
 use crate::clock::Clock;
+use crate::diagnose::server_metrics;
 use crate::drive::RoundOutcome;
 use crate::error::Result;
 use crate::record::{Finding, FindingCode, Severity};
 use crate::server;
 use crate::settings::Settings;
-use crate::summary;
 use crate::telemetry::{
     self, PrometheusSource, Scraper, Snapshot, TelemetrySource, nvidia::NvidiaSource,
 };
@@ -136,7 +136,7 @@ impl RoundTelemetry {
         if let Some(rate) = before.prefix_cache_hit_rate() {
             seen.telemetry.insert("prefix_cache_hit_rate_before".to_owned(), rate);
         }
-        summary::server_word::set_beside(&mut seen.telemetry, &outcome.records);
+        server_metrics::set_beside(&mut seen.telemetry, &outcome.records);
         seen
     }
 }

@@ -144,12 +144,14 @@ impl Details {
         self.latencies.is_some() || (self.itls.is_some() && self.ttfts.is_some())
     }
 
-    /// Whether that request failed: it has an error, or, where no errors are kept, no token.
+    /// Whether that request failed: it has an error, or, where no errors are kept, neither a time nor a
+    /// token. (Without `--save-detailed` vLLM 0.32.0 keeps `latencies` alone.)
     pub(super) fn failed(&self, index: usize) -> bool {
         match &self.errors {
             Some(errors) => !errors[index].is_empty(),
             None => {
                 self.ttft_s(index).is_none()
+                    && self.latency_s(index).is_none()
                     && self.output_lens.as_ref().is_none_or(|lens| lens[index] == 0)
             }
         }

@@ -7,7 +7,7 @@ const LONGEST_MESSAGE: usize = 1024;
 
 /// Words of a message and what they mean; the first that is found decides. The phrases are those of
 /// RFC 9110, section 15; the exceptions are those of aiohttp, which vLLM's client uses.
-const WORDS: [(&str, FailureKind); 27] = [
+const WORDS: [(&str, FailureKind); 30] = [
     ("unauthorized", FailureKind::Unauthorized),
     ("forbidden", FailureKind::Unauthorized),
     ("not found", FailureKind::NotFound),
@@ -28,6 +28,9 @@ const WORDS: [(&str, FailureKind); 27] = [
     ("clientconnectordnserror", FailureKind::Dns),
     ("connection refused", FailureKind::ConnectRefused),
     ("connect call failed", FailureKind::ConnectRefused),
+    ("certificate has expired", FailureKind::TlsExpired),
+    ("hostname mismatch", FailureKind::TlsNameMismatch),
+    ("certificate verify failed", FailureKind::TlsUntrusted),
     ("certificate", FailureKind::Tls),
     ("connectiontimeouterror", FailureKind::ConnectTimeout),
     ("connectorerror", FailureKind::Connect),

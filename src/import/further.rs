@@ -19,6 +19,10 @@ pub fn as_further_start(imported: &mut Imported, name: &str, before: &[StoredRun
         not_there_already(&imported.run, name, earlier)?;
     }
     let run = &mut imported.run;
+    for start in &mut run.starts {
+        let number = before.len() + 1;
+        start.identity = Some(format!("start {number} of `{name}`, by the user's word"));
+    }
     run.settings.insert("start".to_owned(), "its own, as told by `import --append`".to_owned());
     run.findings.retain(|finding| finding.code != FindingCode::NoStarts);
     run.findings.push(Finding::new(

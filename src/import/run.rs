@@ -215,6 +215,7 @@ fn round(order: &Order<'_>, id: &str, pass: u32, result: &ToolResult) -> StoredR
         telemetry: BTreeMap::new(),
         series: BTreeMap::new(),
         reported: result.reported.clone(),
+        server: crate::record::ServerState::Ran,
         itl_by_position_ms: Vec::new(),
     }
 }

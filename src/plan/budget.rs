@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Phase, Plan};
+use super::{Design, Phase, Plan};
 use crate::scenario::Load;
 use crate::units;
 
@@ -10,6 +10,8 @@ use crate::units;
 const LEAST_REQUESTS: u32 = 30;
 /// Fewer requests at rate 1 leave the denominator of every multiple too rough.
 const LEAST_REFERENCE_REQUESTS: u32 = 10;
+/// Fewer pairs of restarts than this are not judged by their own spread.
+const LEAST_PAIRS: u32 = 5;
 /// 0.9 to the 60th is below 0.2 %: below every least count.
 const MAX_STEPS: u32 = 60;
 
@@ -49,6 +51,13 @@ impl Plan {
         }
         if kept < blocks {
             self.given_up.push(format!("restarts: {kept} in place of {blocks}"));
+        }
+        if self.design == Design::Interleaved && kept < LEAST_PAIRS {
+            let pairs = if kept == 1 { "pair" } else { "pairs" };
+            let text = format!(
+                "fits {kept} {pairs} of restarts: fewer than {LEAST_PAIRS} decide only gross changes"
+            );
+            self.given_up.push(text);
         }
         let needed_s = self.estimate(&self.expected).seconds;
         if needed_s > budget_s {

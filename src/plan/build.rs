@@ -48,7 +48,7 @@ pub fn build_points(mut points: Vec<LoadPoint>, settings: &Settings) -> Result<P
     };
     let rounds = (points.len() as u64)
         .saturating_mul(u64::from(passes))
-        .saturating_mul(u64::from(settings.starts.max(1)));
+        .saturating_mul(u64::from(settings.planned_starts()));
     if rounds > MAX_ROUNDS {
         return Err(Error::usage(format!("{rounds} rounds a side are planned"))
             .with_hint(format!("the limit is {MAX_ROUNDS}: fewer starts, rounds or load points")));
@@ -58,6 +58,7 @@ pub fn build_points(mut points: Vec<LoadPoint>, settings: &Settings) -> Result<P
     let mut plan = Plan {
         design,
         starts,
+        burn_in: design == Design::Interleaved && !settings.skip.burn_in && has_caches(settings),
         points,
         references,
         seed: settings.seed,
@@ -70,6 +71,12 @@ pub fn build_points(mut points: Vec<LoadPoint>, settings: &Settings) -> Result<P
     }
     plan.note_datasets(&BTreeMap::new());
     Ok(plan)
+}
+
+/// A server of ours that is launched for real may be slower the first time; the simulator is not.
+fn has_caches(settings: &Settings) -> bool {
+    let sides = [Some(&settings.target), settings.against.as_ref()];
+    sides.into_iter().flatten().any(|target| !matches!(target.launch, Launch::Simulator { .. }))
 }
 
 fn can_launch(target: &Target) -> bool {
@@ -89,10 +96,10 @@ fn design(settings: &Settings) -> Result<Design> {
         ));
     }
     let one_start = design == Design::Routes || !can_launch(&settings.target);
-    if one_start && settings.starts > 1 {
+    if one_start && settings.planned_starts() > 1 {
         return Err(Error::usage(format!(
             "{} starts are asked for, and nothing says how to start the server",
-            settings.starts
+            settings.planned_starts()
         ))
         .with_hint("give `--server-cmd` or `--restart-cmd`, or repeat rounds by `--rounds`"));
     }
@@ -155,7 +162,7 @@ impl Layout<'_> {
     /// The starts in the order they happen. Blocks go ABBA: counted from 1, odd blocks start with
     /// base, even ones with new (docs/statistics.md, section 1), so that a steady drift cancels.
     fn starts(&self, design: Design) -> Vec<StartPlan> {
-        let blocks = if design == Design::Routes { 1 } else { self.settings.starts.max(1) };
+        let blocks = if design == Design::Routes { 1 } else { self.settings.planned_starts() };
         let sides = |block: u32| match design {
             Design::OneSided => vec![Side::New],
             _ if block.is_multiple_of(2) => vec![Side::Base, Side::New],

@@ -89,6 +89,9 @@ impl Plan {
     fn headline(&self) -> Vec<String> {
         let design = match self.design {
             Design::OneSided => "one side",
+            Design::Interleaved if self.burn_in => {
+                "two sides in pairs of starts, the first of a pair alternating, after one unmeasured start each"
+            }
             Design::Interleaved => "two sides in pairs of starts, the first of a pair alternating",
             Design::Routes => "two routes to one server, rounds alternating",
         };

@@ -92,6 +92,9 @@ impl Plan {
             Design::OneSided | Design::Interleaved => self.starts.len(),
         };
         total.seconds += expected.launch_s * launches as f64;
+        if self.burn_in {
+            total.seconds += 2.0 * (expected.launch_s + expected.warm_up_limit_s);
+        }
         total
     }
 }

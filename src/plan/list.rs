@@ -1,6 +1,6 @@
 //! Selecting load points by filters on their ids.
 
-use regex::RegexSet;
+use regex_lite::Regex;
 
 use crate::error::{Error, Result};
 use crate::scenario::LoadPoint;
@@ -30,13 +30,18 @@ pub fn select(
     let kept: Box<dyn Fn(&str) -> bool> = match matching {
         Matching::Exact => Box::new(|id| filters.iter().any(|filter| filter == id)),
         Matching::Regex => {
-            let set = RegexSet::new(filters).map_err(|error| {
-                Error::usage(format!("`{}` is not a filter", filters.join("` `")))
-                    .with_cause(error)
-                    .with_hint("a filter is a regular expression on ids: `chat/short/c16`")
-            })?;
-            Box::new(move |id| set.is_match(id))
+            let expressions: Vec<Regex> =
+                filters.iter().map(|filter| expression(filter)).collect::<Result<_>>()?;
+            Box::new(move |id| expressions.iter().any(|expression| expression.is_match(id)))
         }
     };
     Ok(points.into_iter().filter(|point| kept(&point.id())).collect())
+}
+
+fn expression(filter: &str) -> Result<Regex> {
+    Regex::new(filter).map_err(|error| {
+        Error::usage(format!("`{filter}` is not a filter"))
+            .with_cause(error)
+            .with_hint("a filter is a regular expression on ids: `chat/short/c16`")
+    })
 }

@@ -49,6 +49,8 @@ pub struct Plan {
     pub references: Vec<LoadPoint>,
     /// The starts, in the order they happen (`Routes`: one per side, at once).
     pub starts: Vec<StartPlan>,
+    /// Whether each side is started once before the first pair, without being measured.
+    pub burn_in: bool,
     /// The root of lengths and arrivals.
     pub seed: Seed,
     /// A hash of lengths, arrivals, loads, counts, seed and dataset, without the per-run salt of the

@@ -42,11 +42,10 @@ impl Examination<'_> {
                     "a firewall, or a wrong host? else give it longer with `--connect-timeout`",
                 )
             }
-            FailureKind::Tls => fatal(
-                FindingCode::Tls,
-                format!("no secure connection to `{url}` ({said})"),
-                "trust its authority with `--ca-cert FILE`, or any with `--insecure`",
-            ),
+            FailureKind::Tls
+            | FailureKind::TlsUntrusted
+            | FailureKind::TlsNameMismatch
+            | FailureKind::TlsExpired => no_tls(url, failure),
             FailureKind::BadRequest if wants_tls(url, said) => fatal(
                 FindingCode::TlsWanted,
                 format!("`{url}` speaks only TLS ({said})"),
@@ -108,6 +107,36 @@ impl Examination<'_> {
             );
         }
     }
+}
+
+/// Why there is no TLS with the server.
+fn no_tls(url: &str, failure: &Failure) -> Finding {
+    let said = &failure.message;
+    let (code, text, hint) = match failure.kind {
+        FailureKind::TlsUntrusted => (
+            FindingCode::TlsUntrusted,
+            format!("the certificate of `{url}` is not trusted ({said})"),
+            "trust its authority with `--ca-cert FILE`, or accept any certificate with `--insecure`",
+        ),
+        FailureKind::TlsNameMismatch => (
+            FindingCode::TlsNameMismatch,
+            format!("the certificate of `{url}` is for another name ({said})"),
+            "use a host name that the certificate lists, or accept any certificate with \
+             `--insecure`",
+        ),
+        FailureKind::TlsExpired => (
+            FindingCode::TlsExpired,
+            format!("the certificate of `{url}` is not valid today ({said})"),
+            "renew it if this machine's clock is right, or accept any certificate with \
+             `--insecure`",
+        ),
+        _ => (
+            FindingCode::Tls,
+            format!("the TLS handshake with `{url}` failed ({said})"),
+            "does the server offer TLS 1.2 or 1.3 on this port, without client certificates?",
+        ),
+    };
+    Finding::new(code, Severity::Fatal, text).with_mend(hint)
 }
 
 /// Whether a server said that it expects TLS at this port: nginx and Go do, with status 400.

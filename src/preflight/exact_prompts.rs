@@ -9,7 +9,7 @@ use crate::api::tokenize::{Tokenized, parse_tokenized, tokenize_body};
 use crate::record::{FindingCode, Severity};
 use crate::scenario::Prompt;
 use crate::scenario::prompt::{CountedProbe, TextCalibration, WORDS};
-use crate::settings::ApiChoice;
+use crate::settings::{ApiChoice, PromptForm};
 use crate::transport::client::Endpoint;
 
 /// Fewest ids worth drawing from: below this, prompts would repeat themselves.
@@ -26,8 +26,18 @@ const CHECK_TOKENS: u32 = 80;
 impl Examination<'_> {
     /// Finds the way to make prompts of a given length.
     pub(super) async fn learn_prompts(&mut self) {
-        if self.report.api == ApiChoice::Completions && Box::pin(self.learn_token_ids()).await {
+        let form = self.settings.prompt_form;
+        let may_be_ids = form != PromptForm::Text && self.report.api == ApiChoice::Completions;
+        if may_be_ids && Box::pin(self.learn_token_ids()).await {
             return;
+        }
+        if form == PromptForm::Ids {
+            return self.report.find(
+                FindingCode::TokenPrompts,
+                Severity::Fatal,
+                "the server takes no prompts of token ids",
+                "leave `--prompt-form ids` out, and prompts are text",
+            );
         }
         Box::pin(self.calibrate_text()).await;
     }

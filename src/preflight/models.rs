@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::Examination;
 use crate::record::{FindingCode, Severity};
 use crate::transport::client::{Client, ClientSettings, Endpoint, Reply};
-use crate::transport::page::{Page, is_page};
 use crate::transport::{BaseUrl, FailureKind};
+use crate::transport::{Page, is_page};
 
 /// Most names listed in a message.
 const MAX_NAMES: usize = 20;

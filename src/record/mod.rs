@@ -6,6 +6,7 @@ pub mod gap_histogram;
 pub mod health;
 pub mod itl_by_position;
 pub mod request;
+pub mod server_state;
 pub mod stored;
 pub mod window;
 
@@ -14,5 +15,6 @@ pub use finding_code::FindingCode;
 pub use gap_histogram::{GapHistogram, record_gaps};
 pub use itl_by_position::PositionGaps;
 pub use request::{Outcome, Part, RequestIdent, RequestRecord};
+pub use server_state::ServerState;
 pub use stored::{StoredRound, StoredRun, StoredStart};
 pub use window::Window;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::Finding;
+use super::{Finding, ServerState};
 use crate::plan::{Design, Phase, Side};
 use crate::rng::Seed;
 use crate::scenario::LoadPoint;
@@ -198,6 +198,14 @@ pub enum RoundStatus {
     Interrupted,
 }
 
+impl RoundStatus {
+    /// Whether so much failed that no figure of the round is the server's best or its limit.
+    #[must_use]
+    pub const fn is_failing(self) -> bool {
+        matches!(self, Self::Overloaded | Self::Stopped)
+    }
+}
+
 /// One round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredRound {
@@ -223,6 +231,9 @@ pub struct StoredRound {
     pub window_close_ns: u64,
     /// How it ended.
     pub status: RoundStatus,
+    /// What happened to the server.
+    #[serde(default, skip_serializing_if = "ServerState::is_ran")]
+    pub server: ServerState,
     /// The warm-up before it, where there was one.
     pub warm_up: Option<WarmUp>,
     /// How well the client and the load behaved.

@@ -17,6 +17,9 @@ pub fn render(report: &Report) -> String {
         for (index, side) in report.input().sides.iter().enumerate() {
             let Some(figures) = point.side(index) else { continue };
             rows(&mut text, point, side, ("", ""), &figures.summary);
+            let state = figures.server.name();
+            let place = place(point, side, ("", ""));
+            text.push_str(&format!("{place},server_state,{state},state,1,\n"));
             for start in &figures.starts {
                 let (block, ordinal) = (start.block.to_string(), start.start.to_string());
                 rows(&mut text, point, side, (&block, &ordinal), &start.summary);
@@ -30,15 +33,28 @@ fn rows(
     text: &mut String,
     point: &PointInput,
     side: &SideInput,
-    (block, start): (&str, &str),
+    at: (&str, &str),
     summary: &Summary,
 ) {
+    let place = place(point, side, at);
+    number_rows(text, &place, summary);
+    for (kind, n) in &summary.failures {
+        text.push_str(&format!("{place},failed_requests,{},requests,{n},\n", kind.name()));
+        for (status, n) in summary.failure_statuses.get(kind).into_iter().flatten() {
+            let name = format!("{}_{status}", kind.name());
+            text.push_str(&format!("{place},failed_requests_by_status,{name},requests,{n},\n"));
+        }
+    }
+}
+
+/// The columns of a row before its number.
+fn place(point: &PointInput, side: &SideInput, (block, start): (&str, &str)) -> String {
     let phase = match point.phase {
         Phase::WarmUp => "warm_up",
         Phase::Reference => "reference",
         Phase::Load => "load",
     };
-    let place = [
+    [
         field(&side.name),
         field(&point.point.group),
         field(&point.point.scenario),
@@ -47,7 +63,10 @@ fn rows(
         block.to_owned(),
         start.to_owned(),
     ]
-    .join(",");
+    .join(",")
+}
+
+fn number_rows(text: &mut String, place: &str, summary: &Summary) {
     for metric in Metric::ALL {
         let statistics = Statistic::ALL.map(Some);
         let statistics = if metric.is_distribution() { &statistics[..] } else { &[None] };

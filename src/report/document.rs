@@ -9,10 +9,11 @@ use super::{Knee, PointInput, PointSide, ReportInput, SideInput};
 use crate::compare::{Cell, Comparison, GateResult, Mode, SuiteResult};
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
-use crate::record::Finding;
 use crate::record::stored::{Health, RoundStatus, StoredSide};
+use crate::record::{Finding, ServerState};
 use crate::scenario::Load;
 use crate::summary::Summary;
+use crate::transport::FailureKind;
 
 /// The schema of the document.
 pub const SCHEMA: u32 = 1;
@@ -129,7 +130,9 @@ pub struct PointDocument {
 pub struct FiguresDocument {
     pub status: Option<RoundStatus>,
     pub metrics: Option<Map<String, Value>>,
+    pub server: Option<ServerState>,
     pub failures: BTreeMap<String, u64>,
+    pub failure_statuses: BTreeMap<FailureKind, BTreeMap<u16, u64>>,
     pub health: Option<Health>,
     pub starts: Vec<Map<String, Value>>,
 }
@@ -265,7 +268,9 @@ fn figures(side: &PointSide) -> FiguresDocument {
     FiguresDocument {
         status: Some(side.status),
         metrics: Some(metrics(&side.summary)),
+        server: Some(side.server.clone()),
         failures: failures(&side.summary),
+        failure_statuses: side.summary.failure_statuses.clone(),
         health: Some(side.health.clone()),
         starts: side.starts.iter().map(start).collect(),
     }

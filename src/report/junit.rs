@@ -3,6 +3,7 @@
 
 use super::{Report, view};
 use crate::compare::{Cell, Comparison, GateCause, GateReason, SuiteResult, Verdict};
+use crate::summary::failure_words;
 
 /// The class of cases that belong to no group.
 const WHOLE: &str = "all load points";
@@ -16,12 +17,35 @@ pub fn render(report: &Report) -> String {
         let name = format!("{} against {}", comparison.new_label, comparison.base_label);
         suite(&mut text, &name, &cases(comparison));
     }
+    let servers: Vec<Case> = server_cases(report).collect();
+    if !servers.is_empty() {
+        suite(&mut text, "server", &servers);
+    }
     if input.comparisons.is_empty() && !input.gate.reasons.is_empty() {
         let all: Vec<Case> = input.gate.reasons.iter().map(whole_case).collect();
         suite(&mut text, "measured", &all);
     }
     text.push_str("</testsuites>\n");
     text
+}
+
+/// A case per load point at which something happened to the server of the reported side.
+fn server_cases(report: &Report) -> impl Iterator<Item = Case> {
+    let input = report.input();
+    let outcome = if input.gate.exit_code == 0 { Outcome::Skipped } else { Outcome::Error };
+    input.points.iter().filter_map(move |point| {
+        let side = point.side(input.subject())?;
+        let failures = failure_words(&side.summary);
+        let failures =
+            if failures.is_empty() { failures } else { format!("; failed requests: {failures}") };
+        (!side.server.is_ran()).then(|| Case {
+            class: point.point.group.clone(),
+            name: format!("{} server", point.id),
+            outcome,
+            kind: side.server.name().to_owned(),
+            message: format!("the server {}{failures}", side.server.words()),
+        })
+    })
 }
 
 struct Case {

@@ -168,10 +168,12 @@ fn figure_lines(text: &mut Bounded, input: &ReportInput) {
     let mut lines = vec![line(&head), rule(texts, COLUMNS.len())];
     for point in &input.points {
         for (index, side) in input.sides.iter().enumerate() {
-            if point.side(index).is_none() {
-                continue;
-            }
-            let mut cells = vec![name(&point.id)];
+            let Some(figures) = point.side(index) else { continue };
+            let status = match figures.server.is_ran() {
+                true => String::new(),
+                false => format!(" ({})", figures::status_words(point.phase, figures)),
+            };
+            let mut cells = vec![format!("{}{status}", name(&point.id))];
             if several {
                 cells.push(name(&side.name));
             }

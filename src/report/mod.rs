@@ -4,6 +4,7 @@ pub mod chart;
 pub mod csv;
 pub mod document;
 pub mod html;
+mod input;
 pub mod json;
 pub mod junit;
 pub mod lossy;
@@ -12,122 +13,8 @@ pub mod progress;
 pub mod terminal;
 pub mod view;
 
-use std::collections::BTreeMap;
-
 pub use crate::compare::knee::{Knee, Multiple, Turning};
-use crate::compare::{Comparison, GateResult};
-use crate::metric::Measure;
-use crate::plan::{Phase, Side};
-use crate::record::stored::{Health, RoundStatus, WarmUp};
-use crate::record::{Finding, RequestRecord, StoredRun};
-use crate::scenario::LoadPoint;
-use crate::summary::Summary;
-
-/// Everything a report is made of, gathered by the caller from store, summary and compare.
-#[derive(Debug, Clone, Default)]
-pub struct ReportInput {
-    /// The sides: one, or the base first and what is compared with it after it. The last is the
-    /// one that single-sided views show.
-    pub sides: Vec<SideInput>,
-    /// References and load points, in the order of the plan.
-    pub points: Vec<PointInput>,
-    /// One comparison with the base for each side after the first; none where there is none.
-    pub comparisons: Vec<Comparison>,
-    /// What the gate says of all of it: comparisons, limits, whether anything was measured.
-    pub gate: GateResult,
-    /// Latency against throughput, per scenario and side.
-    pub knees: Vec<Knee>,
-    /// Findings beyond those stored in the runs.
-    pub findings: Vec<Finding>,
-}
-
-/// One side: a run, one side of a run, or the runs of a baseline.
-#[derive(Debug, Clone)]
-pub struct SideInput {
-    /// What people call it: `A`, `main`, `new`.
-    pub name: String,
-    /// Which side of its runs it is.
-    pub side: Side,
-    /// Its runs, the newest last.
-    pub runs: Vec<StoredRun>,
-}
-
-/// One load point, on every side.
-#[derive(Debug, Clone)]
-pub struct PointInput {
-    /// `group/scenario/load`.
-    pub id: String,
-    /// Reference or load.
-    pub phase: Phase,
-    /// What it is.
-    pub point: LoadPoint,
-    /// What was measured, in the order of [`ReportInput::sides`]; none where a side lacks it.
-    pub sides: Vec<Option<PointSide>>,
-}
-
-/// One load point on one side.
-#[derive(Debug, Clone)]
-pub struct PointSide {
-    /// All its starts pooled.
-    pub summary: Summary,
-    /// Each start by itself.
-    pub starts: Vec<StartSummary>,
-    /// The worst status of its rounds.
-    pub status: RoundStatus,
-    /// The health of the round that fared worst.
-    pub health: Health,
-    /// The warm-up before the last round.
-    pub warm_up: Option<WarmUp>,
-    /// Intervals of values over starts, in the measure's unit, where there are enough starts.
-    pub intervals: BTreeMap<String, (f64, f64)>,
-    /// Values of single requests, for distributions; at most some thousands each.
-    pub samples: Samples,
-    /// Name → (seconds since the window opened, value), at most 600 each; `itl_by_position_ms` is
-    /// over token positions instead. The names that charts
-    /// know are listed in `view/point.rs`; others get a chart of their own.
-    pub series: BTreeMap<String, Vec<(f64, f64)>>,
-    /// Its slowest requests by E2EL, at most 20.
-    pub slowest: Vec<RequestRecord>,
-    /// Failed requests with their evidence, at most 20.
-    pub failed: Vec<RequestRecord>,
-    /// Prompt and answer lengths, asked against got.
-    pub lengths: Lengths,
-}
-
-/// One start of a load point.
-#[derive(Debug, Clone)]
-pub struct StartSummary {
-    /// Which block.
-    pub block: u32,
-    /// Ordinal in its run.
-    pub start: u32,
-    /// Its rounds pooled.
-    pub summary: Summary,
-}
-
-/// Latencies of single requests, ms, in any order.
-#[derive(Debug, Clone, Default)]
-pub struct Samples {
-    /// Times to first token.
-    pub ttft_ms: Vec<f64>,
-    /// Times per output token.
-    pub tpot_ms: Vec<f64>,
-    /// End-to-end latencies.
-    pub e2el_ms: Vec<f64>,
-}
-
-/// Mean lengths in tokens, asked and got; none where not known.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Lengths {
-    /// Mean prompt length asked for.
-    pub input_asked: Option<f64>,
-    /// Mean prompt length as the server counted it.
-    pub input_got: Option<f64>,
-    /// Mean answer length asked for.
-    pub output_asked: Option<f64>,
-    /// Mean answer length that came.
-    pub output_got: Option<f64>,
-}
+pub use input::{Lengths, PointInput, PointSide, ReportInput, Samples, SideInput, StartSummary};
 
 /// A report: the input, and the document that is made of it.
 #[derive(Debug, Clone)]
@@ -160,59 +47,5 @@ impl Report {
     #[must_use]
     pub fn document(&self) -> &document::Document {
         &self.document
-    }
-}
-
-impl ReportInput {
-    /// The side that single-sided views show.
-    #[must_use]
-    pub fn subject(&self) -> usize {
-        self.sides.len().saturating_sub(1)
-    }
-
-    /// The newest run of the side that single-sided views show.
-    #[must_use]
-    pub fn run(&self) -> Option<&StoredRun> {
-        self.sides.last()?.runs.last()
-    }
-
-    /// The findings of all runs and of the report, each once, the gravest first.
-    #[must_use]
-    pub fn all_findings(&self) -> Vec<&Finding> {
-        let runs = self.sides.iter().flat_map(|s| &s.runs);
-        let mut all: Vec<&Finding> = Vec::new();
-        for finding in self.findings.iter().chain(runs.flat_map(|r| &r.findings)) {
-            if !all.contains(&finding) {
-                all.push(finding);
-            }
-        }
-        all.sort_by_key(|f| std::cmp::Reverse(f.severity));
-        all
-    }
-
-    /// The names of the groups, in the order of the points.
-    #[must_use]
-    pub fn groups(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for point in &self.points {
-            if !names.contains(&point.point.group.as_str()) {
-                names.push(&point.point.group);
-            }
-        }
-        names
-    }
-}
-
-impl PointInput {
-    /// The figures of a side.
-    #[must_use]
-    pub fn side(&self, side: usize) -> Option<&PointSide> {
-        self.sides.get(side)?.as_ref()
-    }
-
-    /// One number of a side.
-    #[must_use]
-    pub fn get(&self, side: usize, measure: Measure) -> Option<f64> {
-        self.side(side)?.summary.get(measure).filter(|v| v.is_finite())
     }
 }

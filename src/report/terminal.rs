@@ -165,9 +165,9 @@ fn table(input: &ReportInput, width: usize, color: Color) -> String {
         for (index, side) in input.sides.iter().enumerate() {
             let Some(figures) = point.side(index) else { continue };
             let name = if several { format!("  {}", plain(&side.name)) } else { plain(&point.id) };
-            let status = figures::status_words(point.phase, figures.status);
-            let told = point.id.starts_with(status);
-            let name = match status {
+            let status = figures::status_words(point.phase, figures);
+            let told = point.id.starts_with(&status);
+            let name = match status.as_str() {
                 "" => fit(&name, first - 1),
                 _ if told => fit(&name, first - 1), // `reference/…` says it itself
                 status => {
@@ -216,10 +216,10 @@ fn number(value: Option<f64>, column: &Column, color: Color) -> String {
 fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) {
     let outcome = Outcome::of(input);
     let tone = match outcome {
-        Outcome::Regressed | Outcome::Missed | Outcome::Failed => Tone::Bad,
+        Outcome::Regressed | Outcome::Missed | Outcome::Failed | Outcome::ServerLost => Tone::Bad,
         Outcome::Improved => Tone::Good,
-        Outcome::Invalid | Outcome::Inconclusive => Tone::Warn,
-        Outcome::Measured | Outcome::Unchanged | Outcome::NoChangeFound => Tone::Bold,
+        Outcome::Invalid | Outcome::Inconclusive | Outcome::Incomplete => Tone::Warn,
+        Outcome::Measured | Outcome::Unchanged | Outcome::Undecided => Tone::Bold,
     };
     // Wrapped before it is painted: escapes have no width.
     // Lines after the first are indented by two.

@@ -114,6 +114,12 @@ impl Load {
         }
     }
 
+    /// The load as a number, for an axis: requests in flight, or requests per second.
+    #[must_use]
+    pub(crate) fn level(&self) -> f64 {
+        self.rank().1
+    }
+
     /// Its place when loads run up: concurrencies by number, then rates by rate.
     #[must_use]
     pub fn rank(&self) -> (u8, f64) {

@@ -24,7 +24,7 @@ use crate::rng::Seed;
 use crate::scenario::load::RequestRate;
 use crate::scenario::{Length, Load, LoadPoint, Prompt, PromptSource, PromptSpec};
 use crate::settings::SlotStart;
-use crate::sim::{MetronomeConfig, ReferenceServer};
+use crate::sim::{CERTIFICATE, MetronomeConfig, ReferenceServer, Scheme};
 use crate::stats::quantile;
 use crate::telemetry::host::cpu_ns;
 use crate::transport::client::ClientSettings;
@@ -45,6 +45,9 @@ const IDLE_PER_S: f64 = 100.0;
 pub struct SelftestSettings {
     /// Streams of each level, rising.
     pub levels: Vec<u32>,
+    /// The same over `https`, which takes the same path but for the encryption; none in a build
+    /// without TLS.
+    pub https_levels: Vec<u32>,
     /// From the request to the first token.
     pub ttft: Duration,
     /// From token to token.
@@ -62,6 +65,7 @@ impl Default for SelftestSettings {
         Self {
             // To where two cores end; 10 ms is a fast decode step, 50 ms a short prompt's prefill.
             levels: vec![1, 16, 64, 128, 256, 512, 1024],
+            https_levels: if cfg!(feature = "tls") { vec![1, 64, 256, 512, 1024] } else { vec![] },
             ttft: Duration::from_millis(50),
             gap: Duration::from_millis(10),
             tokens: 24,
@@ -90,32 +94,25 @@ pub fn label(seed: u64) -> String {
 /// How often a level is tried: virtual machines pause for tens of milliseconds now and then.
 const TRIES: u32 = 3;
 
-/// Runs it: the idle floor, then the levels up to the first that is not measured truly in three tries.
+/// Runs it: the idle floor, then the levels over `http` and those over `https`, each up to the first
+/// that is not measured truly in three tries.
 ///
 /// # Errors
-/// Where the machine refuses a port, a thread or descriptors.
+/// Where the machine refuses a port, a thread or descriptors; levels over `https` in a build without
+/// TLS.
 pub async fn run(
     settings: &SelftestSettings,
     dialect: Arc<dyn Dialect>,
     interrupt: &Interrupt,
     show: &mut (dyn FnMut(&Level) + Send),
 ) -> Result<SelftestReport> {
-    let bench = Bench::start(settings, dialect)?;
+    let bench = Bench::start(settings, Scheme::Http, Arc::clone(&dialect))?;
     let idle = bench.idle(interrupt).await?;
-    let mut levels = Vec::new();
-    for streams in &settings.levels {
-        let mut level = bench.level(*streams, interrupt).await?;
-        for _ in 1..TRIES {
-            if level.trust == Trust::Beyond && interrupt.urgency() == drive::Urgency::None {
-                // Again: a machine's hiccup is not the client's limit.
-                level = bench.level(*streams, interrupt).await?;
-            }
-        }
-        levels.push(level);
-        show(&level);
-        if level.trust == Trust::Beyond {
-            break;
-        }
+    let levels = bench.levels(&settings.levels, interrupt, show).await?;
+    let mut https_levels = Vec::new();
+    if !settings.https_levels.is_empty() {
+        let secure = Bench::start(settings, Scheme::Https, dialect)?;
+        https_levels = secure.levels(&settings.https_levels, interrupt, show).await?;
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     Ok(SelftestReport {
@@ -128,6 +125,7 @@ pub async fn run(
         gap_ms: settings.gap.as_secs_f64() * 1e3,
         idle,
         levels,
+        https_levels,
     })
 }
 
@@ -152,13 +150,42 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn start(settings: &'a SelftestSettings, dialect: Arc<dyn Dialect>) -> Result<Self> {
+    fn start(
+        settings: &'a SelftestSettings,
+        scheme: Scheme,
+        dialect: Arc<dyn Dialect>,
+    ) -> Result<Self> {
         let clock = Clock::start();
-        let (ttft, gap) = (settings.ttft, settings.gap);
+        let (ttft, gap, log_limit) = (settings.ttft, settings.gap, LOG_LIMIT);
         let server =
-            ReferenceServer::start(MetronomeConfig { ttft, gap, log_limit: LOG_LIMIT, clock })?;
+            ReferenceServer::start(MetronomeConfig { scheme, ttft, gap, log_limit, clock })?;
         let wire = wire_to(&server.url(), dialect)?;
         Ok(Self { settings, clock, server, wire })
+    }
+
+    /// Tries rising levels up to the first that is not measured truly.
+    async fn levels(
+        &self,
+        streams: &[u32],
+        interrupt: &Interrupt,
+        show: &mut (dyn FnMut(&Level) + Send),
+    ) -> Result<Vec<Level>> {
+        let mut levels = Vec::new();
+        for streams in streams {
+            let mut level = self.level(*streams, interrupt).await?;
+            for _ in 1..TRIES {
+                if level.trust == Trust::Beyond && interrupt.urgency() == drive::Urgency::None {
+                    // Again: a machine's hiccup is not the client's limit.
+                    level = self.level(*streams, interrupt).await?;
+                }
+            }
+            levels.push(level);
+            show(&level);
+            if level.trust == Trust::Beyond {
+                break;
+            }
+        }
+        Ok(levels)
     }
 
     async fn level(&self, streams: u32, interrupt: &Interrupt) -> Result<Level> {
@@ -237,7 +264,9 @@ async fn lateness(clock: Clock, lags_ms: &mut Vec<f64>) -> std::convert::Infalli
 /// # Errors
 /// Where the client cannot be built.
 pub fn wire_to(url: &str, dialect: Arc<dyn Dialect>) -> Result<Arc<Wire>> {
-    let client = Client::new(ClientSettings::new(BaseUrl::parse(url)?))?;
+    let base_url = BaseUrl::parse(url)?;
+    let ca_cert_pem = base_url.is_tls().then(|| CERTIFICATE.to_vec());
+    let client = Client::new(ClientSettings { ca_cert_pem, ..ClientSettings::new(base_url) })?;
     Ok(Arc::new(Wire {
         client,
         dialect,

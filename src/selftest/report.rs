@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::fidelity::Fidelity;
+use crate::sim::Scheme;
 use crate::units::{count, significant};
 
 /// Bumped when a field changes its meaning.
@@ -70,19 +71,33 @@ pub struct SelftestReport {
     pub idle: IdleFloor,
     /// Levels of rising load; the first that was not measured truly is the last.
     pub levels: Vec<Level>,
+    /// The same over `https`; empty where that was not tried.
+    #[serde(default)]
+    pub https_levels: Vec<Level>,
 }
 
 impl SelftestReport {
-    /// The highest level up to which all were measured truly; none where not even the first was.
+    /// The levels that were tried over a scheme.
     #[must_use]
-    pub fn proven(&self) -> Option<&Level> {
-        self.levels.iter().take_while(|level| level.trust == Trust::Faithful).last()
+    pub fn levels_over(&self, scheme: Scheme) -> &[Level] {
+        match scheme {
+            Scheme::Http => &self.levels,
+            Scheme::Https => &self.https_levels,
+        }
     }
 
-    /// Whether a load lies beyond what was proven.
+    /// The highest level over a scheme up to which all were measured truly; `None` if not even the
+    /// first was.
     #[must_use]
-    pub fn is_beyond(&self, streams: f64, events_per_s: f64) -> bool {
-        self.proven().is_none_or(|level| {
+    pub fn proven(&self, scheme: Scheme) -> Option<&Level> {
+        let levels = self.levels_over(scheme);
+        levels.iter().take_while(|level| level.trust == Trust::Faithful).last()
+    }
+
+    /// Whether a load over a scheme lies beyond what was proven.
+    #[must_use]
+    pub fn is_beyond(&self, scheme: Scheme, streams: f64, events_per_s: f64) -> bool {
+        self.proven(scheme).is_none_or(|level| {
             streams > f64::from(level.streams) || events_per_s > level.events_per_s
         })
     }
@@ -96,13 +111,21 @@ impl SelftestReport {
             significant(self.gap_ms),
             self.cores
         );
-        text.push_str("streams  events/s  CPU ms per    TTFT error, ms     ITL error, ms\n");
-        text.push_str("                     1000          p50       p99             p99\n");
-        for level in &self.levels {
-            text.push_str(&level.line());
+        text.push_str("       streams  events/s  CPU ms per    TTFT error, ms     ITL error, ms\n");
+        text.push_str("                            1000          p50       p99             p99\n");
+        let tried: Vec<Scheme> = [Scheme::Http, Scheme::Https]
+            .into_iter()
+            .filter(|scheme| !self.levels_over(*scheme).is_empty())
+            .collect();
+        for scheme in &tried {
+            for level in self.levels_over(*scheme) {
+                text.push_str(&format!("{:<6} {}", scheme.name(), level.line()));
+            }
         }
         text.push('\n');
-        text.push_str(&self.sentence());
+        for scheme in tried {
+            text.push_str(&self.sentence(scheme));
+        }
         let idle = &self.idle;
         text.push_str(&format!(
             "idle floor, ms: timer {} (p50), {} (p99); event loop {} (p99);\n\
@@ -116,22 +139,25 @@ impl SelftestReport {
         text
     }
 
-    fn sentence(&self) -> String {
+    fn sentence(&self, scheme: Scheme) -> String {
         let limit = significant(self.limit_ms);
-        let Some(level) = self.proven() else {
-            return format!("not even one stream was measured to within {limit} ms at p99\n");
+        let over = scheme.name();
+        let Some(level) = self.proven(scheme) else {
+            return format!(
+                "{over}: not even one stream was measured to within {limit} ms at p99\n"
+            );
         };
         let streams = count(u64::from(level.streams));
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
         let events = count(level.events_per_s.round() as u64);
-        let more = if self.levels.iter().all(|l| l.trust == Trust::Faithful) {
+        let more = if self.levels_over(scheme).iter().all(|l| l.trust == Trust::Faithful) {
             " (the most that was tried)"
         } else {
             ""
         };
         format!(
-            "this machine measures {streams} streams{more} and {events} events/s\n\
-             to within {limit} ms at p99\n"
+            "{over}: this machine measures {streams} streams{more}\n\
+             and {events} events/s to within {limit} ms at p99\n"
         )
     }
 }

@@ -113,6 +113,14 @@ fn sockets(pid: i32) -> Option<Vec<u64>> {
     Some(entries.filter_map(inode).collect())
 }
 
+/// Whether the server at this URL runs on this machine, as far as addresses tell: a tunnel looks like it.
+pub(crate) async fn is_here(url: &str) -> bool {
+    match Address::of(url) {
+        Ok(address) => address.is_here().await,
+        Err(_) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Limits;
+use super::limits::Limits;
 use super::port::{Address, Owner};
 use super::process_group::ProcessGroup;
 use crate::clock::Clock;

@@ -1,30 +1,22 @@
 //! A running server: what it is, whether it lives, how it ends.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::command::Secrets;
+use super::limits::Limits;
+use super::log::{tail, with_log};
 use super::port::Address;
 use super::process_group::ProcessGroup;
-use super::{Limits, gpu_memory_mib, with_log};
+use super::secrets::Secrets;
 use crate::error::{Error, Result};
-use crate::record::{Finding, FindingCode, Severity};
+use crate::record::{Finding, FindingCode, ServerState, Severity};
 use crate::store::files;
-use crate::telemetry::Snapshot;
+use crate::telemetry::{Snapshot, nvidia};
 use crate::units;
-
-/// Lines of a log shown with an error.
-const TAIL_LINES: usize = 20;
-
-/// Bytes of a log read for its tail.
-const TAIL_BYTES: u64 = 64 * 1024;
 
 /// Bytes of a log read for the engine's settings: they stand in its first lines.
 const LOG_BYTES: u64 = 4 * 1024 * 1024;
-
-/// Longest line shown: vLLM prints its config in one of 4 kB.
-const MAX_LINE_CHARS: usize = 400;
 
 /// How long a port may take to fall silent after its server's end.
 const SILENCE_LIMIT: Duration = Duration::from_secs(5);
@@ -109,6 +101,12 @@ impl Running {
         Some(with_log(error, &self.log_tail(), &self.log_path))
     }
 
+    /// The state of the process we launched where it has ended by itself.
+    pub fn died(&mut self) -> Option<ServerState> {
+        let status = self.group.as_mut()?.exit_status()?;
+        Some(ServerState::Died { how: status.to_string(), log_tail: self.log_tail() })
+    }
+
     /// The last 20 lines of what this start has logged, secrets taken out.
     #[must_use]
     pub fn log_tail(&self) -> String {
@@ -170,33 +168,8 @@ impl Running {
     }
 }
 
-/// The last lines of a log from byte `from` on.
-pub(super) fn tail(path: &Path, from: u64) -> String {
-    last_lines(&files::read_tail(path, from, TAIL_BYTES).unwrap_or_default())
-}
-
-/// The last 20 lines as a terminal would leave them standing: of a progress bar its last state, no
-/// control characters, each line cut at 400 characters.
-fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().collect();
-    let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
-    let shown = |line: &&str| {
-        let state = line.rsplit('\r').find(|state| !state.trim().is_empty()).unwrap_or_default();
-        state.chars().filter(|c| !c.is_control()).take(MAX_LINE_CHARS).collect::<String>()
-    };
-    last.iter().map(shown).collect::<Vec<_>>().join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tail_is_what_a_terminal_would_show() {
-        assert_eq!(last_lines("loading 1%\rloading 100%\r\nbell\u{7}\n"), "loading 100%\nbell");
-        let text: String = (0..30).map(|n| format!("{n}\n")).collect();
-        assert_eq!(last_lines(&text).lines().next(), Some("10"));
-        assert_eq!(last_lines(&"x".repeat(1000)).len(), MAX_LINE_CHARS);
-        assert_eq!(last_lines(""), "");
-    }
+/// Memory in use on all GPUs, MiB; none without a visible GPU.
+pub(super) async fn gpu_memory_mib() -> Option<f64> {
+    let gpus = tokio::task::spawn_blocking(nvidia::query).await.ok()??;
+    gpus.iter().map(|gpu| gpu.memory_used_mib).sum()
 }

@@ -62,6 +62,19 @@ pub enum ApiChoice {
     Chat,
 }
 
+/// How made prompts are sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptForm {
+    /// Token ids where the server takes them, else text.
+    #[default]
+    Auto,
+    /// Text: the server tokenizes it, and its length is approximate.
+    Text,
+    /// Token ids: a server that does not take them is refused.
+    Ids,
+}
+
 /// A parameter that some servers refuse.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -142,6 +155,8 @@ pub struct Settings {
     pub insecure: bool,
     /// Limits of a request.
     pub timeouts: Timeouts,
+    /// How made prompts are sent.
+    pub prompt_form: PromptForm,
     /// Whether answers run to their full length.
     pub ignore_eos: TriState,
     /// The root of lengths, arrivals and prompts.
@@ -158,8 +173,10 @@ pub struct Settings {
     pub reference_requests: u32,
     /// Pause between load points.
     pub cool_down: Duration,
-    /// Launches per side.
-    pub starts: u32,
+    /// Launches per side; `None` for what the layout of the sides needs.
+    pub starts: Option<u32>,
+    /// The user's word that a server that we do not start was restarted for this run.
+    pub restarted: bool,
     /// Measured passes of a load point within a start.
     pub rounds: u32,
     /// Blocks after which a decision may end the run.
@@ -208,12 +225,24 @@ pub struct Skip {
     pub warm_up: bool,
     /// No rate-1 reference.
     pub reference: bool,
+    /// No unmeasured start of each side before the first pair.
+    pub burn_in: bool,
 }
+
+/// The error that a whole report may make: the chance that anything is called changed of a server
+/// that is not.
+pub const REPORT_BUDGET: f64 = 0.01;
+
+/// Pairs of restarts where both sides can be restarted: enough to find 5 % at one load point of
+/// five, 3 % at all of them.
+pub const PAIRED_STARTS: u32 = 8;
+/// Starts of the embedded simulator: the fewest that a gate accepts.
+const SIMULATED_STARTS: u32 = 5;
 
 /// How a comparison is judged (docs/statistics.md, sections 3 and 4).
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeSettings {
-    /// Family-wise level of the cells after Holm.
+    /// The error of a whole report: how often anything is called changed of an unchanged server.
     pub significance_level: f64,
     /// Level of the shown intervals.
     pub confidence_level: f64,
@@ -229,13 +258,14 @@ pub struct JudgeSettings {
     pub no_fail: bool,
     /// Takes a latency halved or a throughput doubled for real.
     pub accept_gain: bool,
+    /// Starts of a side that may fail without failing the gate.
+    pub allow_failed_starts: u32,
 }
 
 impl Default for JudgeSettings {
     fn default() -> Self {
         Self {
-            // 0.02 keeps a whole report below 1 % false alarms at twice the assumed noise (C.5).
-            significance_level: 0.02,
+            significance_level: REPORT_BUDGET,
             confidence_level: 0.95,
             noise_threshold: None,
             gate: None,
@@ -243,6 +273,7 @@ impl Default for JudgeSettings {
             fail_on_inconclusive: false,
             no_fail: false,
             accept_gain: false,
+            allow_failed_starts: 0,
         }
     }
 }
@@ -263,6 +294,7 @@ impl Settings {
             ca_cert: None,
             insecure: false,
             timeouts: Timeouts::default(),
+            prompt_form: PromptForm::Auto,
             ignore_eos: TriState::Auto,
             seed: Seed(0),
             replay_prompts: false,
@@ -272,7 +304,8 @@ impl Settings {
             reference_requests: 60,
             // The card's heat and the server's queues settle; real servers only.
             cool_down: Duration::from_secs(10),
-            starts: 1,
+            starts: None,
+            restarted: false,
             rounds: 1,
             looks: Vec::new(),
             budget: None,
@@ -289,12 +322,27 @@ impl Settings {
         }
     }
 
+    /// Launches per side: as many as were asked for, else what the layout of the sides needs.
+    #[must_use]
+    pub fn planned_starts(&self) -> u32 {
+        let restarts = |target: &Target| !matches!(target.launch, Launch::External);
+        let both = self
+            .against
+            .as_ref()
+            .is_some_and(|against| restarts(against) && restarts(&self.target));
+        match self.starts {
+            Some(starts) => starts.max(1),
+            None if both => PAIRED_STARTS,
+            None if self.is_simulated() => SIMULATED_STARTS,
+            None => 1,
+        }
+    }
+
     /// The defaults for the embedded simulator: short rounds, five starts, no cool-down.
     #[must_use]
     pub fn for_simulator(preset: impl Into<String>) -> Self {
         let mut settings = Self::for_url(String::new());
         settings.target = Target::simulator(preset);
-        settings.starts = 5; // the fewest that a gate accepts
         settings.reference_requests = 10;
         settings.cool_down = Duration::ZERO;
         // Nothing compiles or fills in a simulator: its first window is as good as its last.

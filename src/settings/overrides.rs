@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::launch::LaunchSpec;
-use super::{ApiChoice, Settings, SlotStart, TriState, value};
+use super::{ApiChoice, PromptForm, Settings, SlotStart, TriState, value};
 use crate::rng::Seed;
 
 /// The settings of `[run]` and of the flags of the same names. What is not given is left as it is.
@@ -19,10 +19,13 @@ pub struct Overrides {
     /// Name of the run, for its folder
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     pub name: Option<String>,
-    /// Launches of the server per side
+    /// Launches of the server per side; 8 where both sides can be launched
     #[arg(long, value_name = "M", value_parser = value::repeats, help_heading = "Run")]
     #[serde(deserialize_with = "value::some_repeats")]
     pub starts: Option<NonZeroU32>,
+    /// The server was restarted for this run, by my word: it does not tell itself
+    #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Run")]
+    pub restarted: Option<bool>,
     /// Measured passes of a load point within a start
     #[arg(long, value_name = "J", value_parser = value::repeats, help_heading = "Run")]
     #[serde(deserialize_with = "value::some_repeats")]
@@ -63,6 +66,9 @@ pub struct Overrides {
     /// Answers run to their full length: on, off or auto (where the server takes it)
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "on", help_heading = "Load")]
     pub ignore_eos: Option<TriState>,
+    /// Made prompts as text, as token ids, or auto: ids where the server takes them
+    #[arg(long, value_enum, value_name = "FORM", help_heading = "Load")]
+    pub prompt_form: Option<PromptForm>,
     /// Send the same prompt text in every run
     #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Load")]
     pub replay_prompts: Option<bool>,
@@ -87,7 +93,8 @@ impl Overrides {
     pub fn apply(&self, settings: &mut Settings) {
         let count = |given: Option<NonZeroU32>| given.map(NonZeroU32::get);
         set_some(&mut settings.name, &self.name);
-        set(&mut settings.starts, &count(self.starts));
+        set_some(&mut settings.starts, &count(self.starts));
+        set(&mut settings.restarted, &self.restarted);
         set(&mut settings.rounds, &count(self.rounds));
         set(&mut settings.seed, &self.seed.map(Seed));
         set_some(&mut settings.num_prompts, &count(self.num_prompts));
@@ -99,6 +106,7 @@ impl Overrides {
         set(&mut settings.looks, &self.looks);
         set(&mut settings.slot_start, &self.slot_start);
         set(&mut settings.ignore_eos, &self.ignore_eos);
+        set(&mut settings.prompt_form, &self.prompt_form);
         set(&mut settings.replay_prompts, &self.replay_prompts);
         set(&mut settings.max_error_rate, &self.max_error_rate);
         set(&mut settings.stop_when_saturated, &self.stop_when_saturated);

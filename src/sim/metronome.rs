@@ -23,6 +23,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
 
+use super::tls_session::{TlsSession, TlsSessions};
 use super::truth::lock;
 use crate::clock::{Clock, duration_ns};
 use crate::error::{Error, ErrorKind, Result};
@@ -38,9 +39,35 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Bytes of a prompt that name its request in the log.
 const LABEL_BYTES: usize = 64;
 
+/// PEM of its certificate over `https`, which a client has to trust: it is for 127.0.0.1, its key is
+/// public, and it protects nothing.
+pub const CERTIFICATE: &[u8] = include_bytes!("loopback-cert.pem");
+
+/// What it speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// Plain HTTP.
+    Http,
+    /// HTTP over TLS, with [`CERTIFICATE`].
+    Https,
+}
+
+impl Scheme {
+    /// As it stands in a URL.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
 /// How it beats.
 #[derive(Debug, Clone, Copy)]
 pub struct MetronomeConfig {
+    /// What it speaks.
+    pub scheme: Scheme,
     /// From the request read to the first token.
     pub ttft: Duration,
     /// From token to token; zero: as fast as the socket takes them.
@@ -65,6 +92,7 @@ pub struct RequestTruth {
 /// The server. It stops when dropped.
 #[derive(Debug)]
 pub struct ReferenceServer {
+    scheme: Scheme,
     address: SocketAddr,
     log: Arc<Mutex<Vec<RequestTruth>>>,
     cpu: Arc<Cpu>,
@@ -84,6 +112,7 @@ struct Cpu {
 #[derive(Debug)]
 struct Job {
     socket: StdStream,
+    session: Option<TlsSession>,
     beats: RequestTruth,
     tokens: u32,
     written: u32,
@@ -101,9 +130,10 @@ enum Usage {
 }
 
 /// How a request ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum End {
-    Whole,
+    /// As it should: its connection is free again.
+    Whole(Option<TlsSession>),
     Broken,
 }
 
@@ -111,11 +141,15 @@ impl ReferenceServer {
     /// Starts it on a free port of loopback. Its two threads inherit the caller's CPU affinity.
     ///
     /// # Errors
-    /// Where the machine refuses a port, a thread or descriptors.
+    /// Where the machine refuses a port, a thread or descriptors; `https` in a build without TLS.
     pub fn start(config: MetronomeConfig) -> Result<Self> {
         let refused = |error: std::io::Error| {
             Error::new(ErrorKind::Client, "the metronome got no port, thread or descriptor")
                 .with_cause(error)
+        };
+        let sessions = match config.scheme {
+            Scheme::Http => None,
+            Scheme::Https => Some(TlsSessions::new()?),
         };
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
@@ -138,25 +172,25 @@ impl ReferenceServer {
             log: log.clone(),
             cpu: cpu.clone(),
         };
-        let (stopped, to_beat, http_cpu) = (stop.clone(), jobs.clone(), cpu.clone());
+        let stopped = stop.clone();
+        let service =
+            Service { clock: config.clock, sessions, jobs: jobs.clone(), cpu: cpu.clone() };
         let beat_thread = std::thread::Builder::new()
             .name("metronome-beat".into())
             .spawn(move || beat.run(&inbox))
             .map_err(refused)?;
         let http_thread = std::thread::Builder::new()
             .name("metronome-http".into())
-            .spawn(move || {
-                runtime.block_on(accept(listener, config.clock, to_beat, stopped, http_cpu));
-            })
+            .spawn(move || runtime.block_on(accept(listener, service, stopped)))
             .map_err(refused)?;
         let threads = vec![http_thread, beat_thread];
-        Ok(Self { address, log, cpu, stop, jobs: Some(jobs), threads })
+        Ok(Self { scheme: config.scheme, address, log, cpu, stop, jobs: Some(jobs), threads })
     }
 
     /// The base URL, without `/v1`.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", self.scheme.name(), self.address)
     }
 
     /// The truth of the requests that ended whole since the last call.
@@ -191,20 +225,24 @@ fn thread_cpu_ns() -> u64 {
     u64::try_from(time.num_nanoseconds()).unwrap_or(0)
 }
 
-async fn accept(
-    listener: TcpListener,
+/// What every connection is served with.
+#[derive(Debug, Clone)]
+struct Service {
     clock: Clock,
+    /// Over `https`.
+    sessions: Option<TlsSessions>,
     jobs: Sender<Job>,
-    stop: Arc<Notify>,
     cpu: Arc<Cpu>,
-) {
+}
+
+async fn accept(listener: TcpListener, service: Service, stop: Arc<Notify>) {
     loop {
         tokio::select! {
             () = stop.notified() => return,
             accepted = listener.accept() => match accepted {
                 Ok((socket, _)) => {
-                    let (jobs, cpu) = (jobs.clone(), cpu.clone());
-                    tokio::spawn(async move { serve(socket, clock, &jobs, &cpu).await });
+                    let service = service.clone();
+                    tokio::spawn(async move { serve(socket, &service).await });
                 }
                 // Out of descriptors, most often: give others time to close theirs.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -214,12 +252,16 @@ async fn accept(
 }
 
 /// Serves one connection until the client leaves. None is how it ends.
-async fn serve(mut socket: TcpStream, clock: Clock, jobs: &Sender<Job>, cpu: &Cpu) -> Option<()> {
+async fn serve(mut socket: TcpStream, service: &Service) -> Option<()> {
     socket.set_nodelay(true).ok()?;
+    let mut session = match &service.sessions {
+        Some(sessions) => Some(sessions.begin()?),
+        None => None,
+    };
     let mut buffer = Vec::with_capacity(4096);
     loop {
-        let request = read_request(&mut socket, &mut buffer).await?;
-        let received_ns = clock.now_ns();
+        let request = read_request(&mut socket, session.as_mut(), &mut buffer).await?;
+        let received_ns = service.clock.now_ns();
         let body: serde_json::Value = serde_json::from_slice(&request).ok()?;
         let number = |value: &serde_json::Value| value.as_u64().and_then(|n| u32::try_from(n).ok());
         let asked = body.pointer("/stream_options/include_usage").and_then(|v| v.as_bool());
@@ -229,6 +271,7 @@ async fn serve(mut socket: TcpStream, clock: Clock, jobs: &Sender<Job>, cpu: &Cp
         let (done, ended) = oneshot::channel();
         let job = Job {
             socket: writer.try_clone().ok()?,
+            session: session.take(),
             beats: RequestTruth {
                 label,
                 received_ns,
@@ -244,11 +287,12 @@ async fn serve(mut socket: TcpStream, clock: Clock, jobs: &Sender<Job>, cpu: &Cp
             done,
         };
         socket = TcpStream::from_std(writer).ok()?;
-        jobs.send(job).ok()?;
-        if ended.await.ok()? == End::Broken {
-            return None;
+        service.jobs.send(job).ok()?;
+        match ended.await.ok()? {
+            End::Whole(free) => session = free,
+            End::Broken => return None,
         }
-        cpu.http_ns.store(thread_cpu_ns(), Ordering::Relaxed);
+        service.cpu.http_ns.store(thread_cpu_ns(), Ordering::Relaxed);
     }
 }
 
@@ -265,7 +309,11 @@ fn name_of(prompt: &serde_json::Value) -> (String, u32) {
 }
 
 /// The body of the next request; none where the client left, or sent what this server does not take.
-async fn read_request(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Vec<u8>> {
+async fn read_request(
+    socket: &mut TcpStream,
+    mut session: Option<&mut TlsSession>,
+    buffer: &mut Vec<u8>,
+) -> Option<Vec<u8>> {
     loop {
         if let Some(head) = buffer.windows(4).position(|w| w == b"\r\n\r\n") {
             let text = String::from_utf8_lossy(&buffer[..head]).to_ascii_lowercase();
@@ -280,7 +328,11 @@ async fn read_request(socket: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Ve
                 return Some(body);
             }
         }
-        if buffer.len() > MAX_REQUEST_BYTES || socket.read_buf(buffer).await.ok()? == 0 {
+        let read = match &mut session {
+            Some(session) => session.read(socket, buffer).await,
+            None => socket.read_buf(buffer).await,
+        };
+        if buffer.len() > MAX_REQUEST_BYTES || read.ok()? == 0 {
             return None;
         }
     }
@@ -340,27 +392,35 @@ impl Beat {
             Ok(()) if job.written < job.tokens => {
                 self.due.push(Reverse((due_ns + gap_ns, place)));
             }
-            Ok(()) => self.end(place, End::Whole),
+            Ok(()) => self.end_whole(place),
             Err(IoKind::WouldBlock) => {
                 let retry_ns = self.config.clock.now_ns() + RETRY_NS;
                 self.due.push(Reverse((retry_ns, place)));
             }
-            Err(_) => self.end(place, End::Broken),
+            Err(_) => {
+                let Some(job) = self.take(place) else { return };
+                // A connection that is gone waits for nothing.
+                let _ = job.done.send(End::Broken);
+            }
         }
     }
 
-    fn end(&mut self, place: usize, end: End) {
-        let Some(job) = self.jobs[place].take() else { return };
-        self.free.push(place);
-        if end == End::Whole {
-            let mut log = lock(&self.log);
-            if log.len() < self.config.log_limit {
-                log.push(job.beats);
-            }
+    fn end_whole(&mut self, place: usize) {
+        let Some(job) = self.take(place) else { return };
+        let mut log = lock(&self.log);
+        if log.len() < self.config.log_limit {
+            log.push(job.beats);
         }
+        drop(log);
+        let _ = job.done.send(End::Whole(job.session));
+    }
+
+    /// The job of a place, which is free from then on.
+    fn take(&mut self, place: usize) -> Option<Job> {
+        let job = self.jobs[place].take()?;
+        self.free.push(place);
         self.cpu.beat_ns.store(thread_cpu_ns(), Ordering::Relaxed);
-        // A connection that is gone waits for nothing.
-        let _ = job.done.send(end);
+        Some(job)
     }
 }
 
@@ -369,6 +429,9 @@ impl Job {
     fn write(&mut self, clock: Clock) -> std::result::Result<(), IoKind> {
         if self.rest.is_empty() {
             self.compose();
+            if let Some(session) = &mut self.session {
+                session.seal(&mut self.rest).map_err(|error| error.kind())?;
+            }
             self.beats.token_ns.push(clock.now_ns());
         }
         while !self.rest.is_empty() {

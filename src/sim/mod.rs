@@ -19,6 +19,8 @@ mod routes;
 pub mod scheduler;
 mod stream;
 mod stream_script;
+#[cfg_attr(not(feature = "tls"), path = "no_tls_session.rs")]
+mod tls_session;
 pub mod truth;
 mod vocabulary;
 mod wire;
@@ -26,7 +28,7 @@ mod wire;
 pub use config::SimConfig;
 
 pub use http::SimServer;
-pub use metronome::{MetronomeConfig, ReferenceServer, RequestTruth};
+pub use metronome::{CERTIFICATE, MetronomeConfig, ReferenceServer, RequestTruth, Scheme};
 pub use noise::start_seed;
 pub use preset::Preset;
 pub use profile::{FrontEnd, Profile};

@@ -7,7 +7,7 @@
 
 use super::moments::{mean, variance};
 use super::quantile::sorted;
-use super::t_test::{Estimate, default_trim};
+use super::t_test::Estimate;
 
 /// With two sides and fewer complete blocks than this the position is not fitted: the degrees of
 /// freedom that it costs are worth more than the drift that it removes.
@@ -178,57 +178,55 @@ pub struct PairedFit {
     pub df: f64,
 }
 
-/// Two sides: [`fit`] of their pairs and, from 15 blocks on, the mean trimmed by ⌊M/15⌋ values at
-/// each end after the position's effect is taken off, with the Winsorised variance (Tukey and
-/// McLaughlin, Sankhyā A 25, 1963). `None` where all pairs ran in one order, from 8 pairs on: side
-/// and position cannot be told apart; or where fewer than two pairs are there.
+/// Paired differences whose order is not known or does not matter: the mean trimmed by `trim`
+/// values at each end with the Winsorised variance (Tukey and McLaughlin, Sankhyā A 25, 1963;
+/// Yuen, Biometrika 61, 1974); with `trim` 0 the plain paired t. `None` where fewer than two stay.
 #[must_use]
-pub fn fit_pairs(pairs: &[Pair]) -> Option<PairedFit> {
+pub fn fit_differences(differences: &[f64], trim: usize) -> Option<PairedFit> {
+    trimmed(differences, trim, 1)
+}
+
+/// Two sides: [`fit`] of their pairs. Where something is trimmed, the position's effect is taken
+/// off first, and then as [`fit_differences`]. `None` where all pairs ran in one order, from 8
+/// pairs on: side and position cannot be told apart; or where fewer than two pairs are there.
+#[must_use]
+pub fn fit_pairs(pairs: &[Pair], trim: usize) -> Option<PairedFit> {
     let differences: Vec<f64> = pairs.iter().map(|pair| pair.difference).collect();
-    let count = differences.len();
-    if count < LEAST_BLOCKS_FOR_POSITION {
-        let weight = 1.0 / count as f64;
-        let (mean, variance) = (mean(&differences)?, variance(&differences)?);
-        return Some(PairedFit { mean, variance, weight, df: (count - 1) as f64 });
+    if differences.len() < LEAST_BLOCKS_FOR_POSITION {
+        return fit_differences(&differences, trim);
     }
     let of_order = |base_first: bool| -> Vec<f64> {
         pairs.iter().filter(|p| p.base_first == base_first).map(|p| p.difference).collect()
     };
     let (first, second) = (of_order(true), of_order(false));
     let (mean_first, mean_second) = (mean(&first)?, mean(&second)?);
-    let estimate = 0.5 * (mean_first + mean_second);
     let position = 0.5 * (mean_first - mean_second);
-    let trim = default_trim(count);
-    if trim == 0 {
-        let squares: f64 = pairs
-            .iter()
-            .map(|p| p.difference - if p.base_first { mean_first } else { mean_second })
-            .map(|rest| rest * rest)
-            .sum();
-        let df = (count - 2) as f64;
-        let weight = 0.25 * (1.0 / first.len() as f64 + 1.0 / second.len() as f64);
-        return Some(PairedFit { mean: estimate, variance: squares / df, weight, df });
+    if trim > 0 {
+        let off = |pair: &Pair| if pair.base_first { position } else { -position };
+        let without: Vec<f64> = pairs.iter().map(|pair| pair.difference - off(pair)).collect();
+        return trimmed(&without, trim, 2);
     }
-    let without_position: Vec<f64> = pairs
-        .iter()
-        .map(|p| p.difference - if p.base_first { position } else { -position })
-        .collect();
-    trimmed(&without_position, trim)
+    let rest = |p: &Pair| p.difference - if p.base_first { mean_first } else { mean_second };
+    let squares: f64 = pairs.iter().map(|pair| rest(pair).powi(2)).sum();
+    let df = (differences.len() - 2) as f64;
+    let weight = 0.25 * (1.0 / first.len() as f64 + 1.0 / second.len() as f64);
+    let mean = 0.5 * (mean_first + mean_second);
+    Some(PairedFit { mean, variance: squares / df, weight, df })
 }
 
-/// The trimmed mean with df = h − 2: one degree went to the position.
-fn trimmed(values: &[f64], trim: usize) -> Option<PairedFit> {
+/// The trimmed mean; `fitted` degrees of freedom of the values that are kept went to the model.
+fn trimmed(values: &[f64], trim: usize, fitted: usize) -> Option<PairedFit> {
     let mut sorted = sorted(values);
     let count = sorted.len();
-    let kept = count.checked_sub(2 * trim).filter(|kept| *kept >= 3)?;
+    let kept = count.checked_sub(2 * trim).filter(|kept| *kept > fitted)?;
     let centre = mean(&sorted[trim..count - trim])?;
     let (lowest, highest) = (sorted[trim], sorted[count - 1 - trim]);
     for value in &mut sorted {
         *value = value.clamp(lowest, highest);
     }
     let spread = variance(&sorted)? * (count - 1) as f64 / (kept - 1) as f64;
-    let kept = kept as f64;
-    Some(PairedFit { mean: centre, variance: spread, weight: 1.0 / kept, df: kept - 2.0 })
+    let df = (kept - fitted) as f64;
+    Some(PairedFit { mean: centre, variance: spread, weight: 1.0 / kept as f64, df })
 }
 
 #[cfg(test)]
@@ -263,7 +261,7 @@ mod tests {
     fn pairs_are_the_block_model_of_two_sides() {
         for count in [5, 8, 11] {
             let pairs = blocks(&NOISE[..count], 0.03);
-            let (own, model) = (fit_pairs(&pairs).unwrap(), fit(&as_blocks(&pairs), 2).unwrap());
+            let (own, model) = (fit_pairs(&pairs, 0).unwrap(), fit(&as_blocks(&pairs), 2).unwrap());
             let estimate = model.estimate(1).unwrap();
             assert!((own.mean - estimate.mean).abs() < 1e-12, "{count}");
             assert!(((own.variance * own.weight).sqrt() - estimate.se).abs() < 1e-12, "{count}");
@@ -275,19 +273,19 @@ mod tests {
     #[test]
     fn a_drift_within_blocks_does_not_widen_the_error_from_8_blocks_on() {
         for count in [8, 16] {
-            let calm = fit_pairs(&blocks(&NOISE[..count], 0.0)).unwrap();
-            let drifting = fit_pairs(&blocks(&NOISE[..count], 0.5)).unwrap();
+            let calm = fit_pairs(&blocks(&NOISE[..count], 0.0), 0).unwrap();
+            let drifting = fit_pairs(&blocks(&NOISE[..count], 0.5), 0).unwrap();
             assert!((calm.mean - drifting.mean).abs() < 1e-12);
             assert!((calm.variance - drifting.variance).abs() < 1e-12);
         }
-        assert!(fit_pairs(&blocks(&NOISE[..6], 0.5)).unwrap().variance > 0.1);
+        assert!(fit_pairs(&blocks(&NOISE[..6], 0.5), 0).unwrap().variance > 0.1);
     }
 
     #[test]
     fn sixteen_blocks_lose_one_value_at_each_end() {
         let mut noise = NOISE;
         noise[3] = 5.0;
-        let fit = fit_pairs(&blocks(&noise, 0.0)).unwrap();
+        let fit = fit_pairs(&blocks(&noise, 0.0), 1).unwrap();
         assert_eq!((fit.df, fit.weight), (12.0, 1.0 / 14.0));
     }
 
@@ -295,10 +293,10 @@ mod tests {
     fn one_order_alone_tells_nothing_from_8_blocks_on() {
         let mut pairs = blocks(&NOISE[..9], 0.0);
         pairs.iter_mut().for_each(|pair| pair.base_first = true);
-        assert_eq!(fit_pairs(&pairs), None);
+        assert_eq!(fit_pairs(&pairs, 0), None);
         assert!(fit(&as_blocks(&pairs), 2).is_none());
-        assert!(fit_pairs(&pairs[..7]).is_some());
-        assert!(fit_pairs(&[]).is_none());
+        assert!(fit_pairs(&pairs[..7], 0).is_some());
+        assert!(fit_pairs(&[], 0).is_none());
     }
 
     #[test]

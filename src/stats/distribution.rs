@@ -79,7 +79,8 @@ pub fn beta_quantile(p: f64, a: f64, b: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// P(T ≥ t) of Student's t with `df` > 0 degrees of freedom, exact in the far tail; NaN else.
+/// P(T ≥ t) of Student's t with `df` > 0 degrees of freedom, exact in the far tail; NaN else. With
+/// infinitely many it is the normal distribution.
 #[must_use]
 pub fn t_sf(t: f64, df: f64) -> f64 {
     if t.is_nan() || df.is_nan() || df <= 0.0 {
@@ -87,6 +88,9 @@ pub fn t_sf(t: f64, df: f64) -> f64 {
     }
     if t.is_infinite() {
         return if t > 0.0 { 0.0 } else { 1.0 };
+    }
+    if df.is_infinite() {
+        return normal_cdf(-t);
     }
     let square = t * t;
     // 1 − x is taken from t itself: from x it would lose the digits of a small t or a large df.
@@ -117,6 +121,9 @@ pub fn t_two_sided(t: f64, df: f64) -> f64 {
 pub fn t_upper(tail: f64, df: f64) -> f64 {
     if !(tail > 0.0 && tail < 1.0 && df > 0.0) {
         return f64::NAN;
+    }
+    if df.is_infinite() {
+        return -normal_quantile(tail);
     }
     if tail > 0.5 {
         return -t_upper(1.0 - tail, df);
@@ -194,6 +201,12 @@ mod tests {
                 assert!((back / tail - 1.0).abs() < 1e-10, "{df} {tail} {back}");
             }
         }
+    }
+
+    #[test]
+    fn infinite_degrees_of_freedom_are_the_normal_distribution() {
+        assert!((t_sf(1.96, f64::INFINITY) - t_sf(1.96, 1e7)).abs() < 1e-6);
+        assert!((t_upper(0.025, f64::INFINITY) - 1.959_963_984_540_054).abs() < 1e-9);
     }
 
     #[test]

@@ -14,6 +14,13 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     adjusted
 }
 
+/// Bonferroni's adjusted p-values: p × tests, at most 1.
+#[must_use]
+pub fn bonferroni(p: &[f64]) -> Vec<f64> {
+    let tests = p.len() as f64;
+    p.iter().map(|p| (p * tests).min(1.0)).collect()
+}
+
 /// Benjamini and Hochberg's adjusted p-values: the false discovery rate (Journal of the Royal
 /// Statistical Society B 57, 1995). For cells that are shown and do not gate.
 #[must_use]

@@ -6,7 +6,6 @@
 //! independent, normal, of one variance.
 
 use super::moments::{mean, variance};
-use super::quantile::median;
 use super::t_test::Estimate;
 
 /// Fewer nights than this are no history.
@@ -26,42 +25,16 @@ pub fn pooled_t(base: &[f64], new: &[f64]) -> Option<Estimate> {
     Some(Estimate { mean: difference, se: (pooled * share).sqrt(), df })
 }
 
-/// New nights against base nights, each the logs of its starts; `None` with fewer than three base
-/// nights or no new one.
-#[must_use]
-pub fn compare(base: &[Vec<f64>], new: &[Vec<f64>]) -> Option<Estimate> {
-    let (base, new) = (night_means(base), night_means(new));
-    if base.len() < LEAST_NIGHTS {
-        return None;
-    }
-    pooled_t(&base, &new)
-}
-
-/// The same test of the median of one new night's starts: a night with a bad start or two is not
-/// confirmed by it. `None` where the night has fewer than five starts.
-#[must_use]
-pub fn confirm(base: &[Vec<f64>], night: &[f64]) -> Option<Estimate> {
-    if night.len() < STARTS_TO_CONFIRM {
-        return None;
-    }
-    let alarm = compare(base, &[night.to_vec()])?;
-    Some(Estimate { mean: median(night)? - mean(&night_means(base))?, ..alarm })
-}
-
-fn night_means(nights: &[Vec<f64>]) -> Vec<f64> {
-    nights.iter().filter_map(|starts| mean(starts)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn more_starts_a_night_are_no_more_nights() {
-        let base = vec![vec![1.0, 1.2], vec![1.1], vec![1.3, 1.3, 1.3]];
-        let estimate = compare(&base, &[vec![1.5; 50]]).unwrap();
-        assert_eq!(estimate.df, 2.0);
-        assert_eq!(compare(&base[..2], &[vec![1.5; 50]]), None);
-        assert_eq!(compare(&base, &[]), None);
+    fn one_new_night_takes_the_spread_of_the_base() {
+        let alone = pooled_t(&[1.0, 2.0, 3.0], &[9.0]).unwrap();
+        assert_eq!((alone.mean, alone.df), (7.0, 2.0));
+        assert!((alone.se - (4.0_f64 / 3.0).sqrt()).abs() < 1e-12);
+        assert_eq!(pooled_t(&[1.0], &[2.0]), None);
+        assert_eq!(pooled_t(&[1.0, 2.0], &[]), None);
     }
 }

@@ -2,7 +2,9 @@
 
 use statrs::function::gamma::ln_gamma;
 
+use super::block_model::LEAST_BLOCKS_FOR_POSITION;
 use super::distribution::{normal_cdf, t_upper};
+use super::moderated_variance::LEAST_POINTS;
 
 /// The chance to find a change that a plan aims at.
 pub const POWER: f64 = 0.95;
@@ -10,6 +12,37 @@ pub const POWER: f64 = 0.95;
 pub const MAX_BLOCKS: u32 = 500;
 /// Panels of Simpson's rule, even: the power is then exact to four digits.
 const PANELS: u32 = 240;
+
+/// How many degrees of freedom a variance has with so many blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freedom {
+    /// Those of pairs: blocks − 1.
+    Paired,
+    /// Those of the block model: one more goes to the position from 8 blocks on.
+    Blocks,
+    /// Those of the block model, doubled by moderation over four load points or more.
+    Moderated,
+}
+
+impl Freedom {
+    /// That of a report of so many load points.
+    #[must_use]
+    pub fn of_points(load_points: usize) -> Self {
+        if load_points >= LEAST_POINTS { Self::Moderated } else { Self::Blocks }
+    }
+
+    /// The degrees of freedom; an approximation for moderated variances below 8 blocks, on the safe
+    /// side.
+    #[must_use]
+    pub fn of(self, blocks: u32) -> f64 {
+        let fitted = blocks as usize >= LEAST_BLOCKS_FOR_POSITION;
+        match self {
+            Self::Blocks if fitted => f64::from(blocks - 2),
+            Self::Moderated if fitted => f64::from(2 * (blocks - 2)),
+            _ => f64::from(blocks.saturating_sub(1)),
+        }
+    }
+}
 
 /// What is to be found, and among how many cells.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -20,14 +53,16 @@ pub struct Plan {
     pub effect: f64,
     /// The smallest change that counts, as a ratio minus one.
     pub floor: f64,
-    /// The family-wise error (0.02).
+    /// The family-wise error.
     pub alpha: f64,
     /// How many cells share it.
     pub cells: usize,
+    /// How well the variance is known.
+    pub freedom: Freedom,
 }
 
 impl Plan {
-    /// The chance that `blocks` blocks find the change: significant by a paired t at
+    /// The chance that `blocks` blocks find the change: significant by a t test at
     /// alpha / cells (what Holm asks of the smallest p-value), and at least the floor. The mean is
     /// normal, the variance chi-squared and independent of it (docs/statistics.md, section 6).
     #[must_use]
@@ -35,7 +70,7 @@ impl Plan {
         if blocks < 2 || self.sd.is_nan() {
             return 0.0;
         }
-        let nu = f64::from(blocks - 1);
+        let nu = self.freedom.of(blocks);
         let critical = t_upper(tail(self.alpha, self.cells), nu);
         let se = (self.sd / f64::from(blocks).sqrt()).max(f64::MIN_POSITIVE);
         let (target, least) = (self.effect.ln_1p(), self.floor.ln_1p());
@@ -83,7 +118,14 @@ fn tail(alpha: f64, cells: usize) -> f64 {
 mod tests {
     use super::*;
 
-    const PLAN: Plan = Plan { sd: 0.0028, effect: 0.01, floor: 0.005, alpha: 0.02, cells: 8 };
+    const PLAN: Plan = Plan {
+        sd: 0.0028,
+        effect: 0.01,
+        floor: 0.005,
+        alpha: 0.005,
+        cells: 20,
+        freedom: Freedom::Moderated,
+    };
 
     #[test]
     fn a_decode_step_1_percent_slower_is_found_in_nine_blocks() {

@@ -1,6 +1,7 @@
 //! What is kept on disk: runs, their rounds, baselines. The only module that touches files.
 
 pub mod baseline;
+mod baselines;
 mod bundle;
 pub mod calibrations;
 pub mod files;
@@ -10,7 +11,8 @@ pub mod runs;
 
 use std::path::PathBuf;
 
-pub use baseline::{Baseline, Baselines};
+pub use baseline::Baseline;
+pub use baselines::Baselines;
 pub use layout::{Layout, run_id};
 pub use rounds::RoundData;
 pub use runs::RunWriter;
@@ -38,11 +40,5 @@ impl Store {
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
-    }
-
-    /// The baselines.
-    #[must_use]
-    pub fn baselines(&self) -> Baselines<'_> {
-        Baselines::new(self)
     }
 }

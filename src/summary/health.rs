@@ -1,6 +1,5 @@
-//! The finding about requests that run in lockstep, and the median of a few values.
+//! The finding about requests that run in lockstep.
 
-use super::distribution;
 use crate::record::stored::Health;
 use crate::record::{Finding, FindingCode, Severity};
 
@@ -20,11 +19,4 @@ pub fn waves_finding(health: &Health, sends: usize, point: &str) -> Option<Findi
     );
     let mend = "spread the slots (`--slot-start spread`) or vary the lengths";
     Some(Finding::new(FindingCode::Lockstep, Severity::Warning, text).with_mend(mend).at(point))
-}
-
-/// Median of values in any order.
-pub(super) fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    distribution::of_sorted(&sorted, 0.5)
 }

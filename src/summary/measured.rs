@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Summary;
 use crate::plan::{Phase, Side};
+use crate::record::ServerState;
 use crate::record::stored::{Health, RoundStatus, WarmUp};
 use crate::rng::Seed;
 use crate::scenario::LoadPoint;
@@ -25,6 +26,8 @@ pub struct MeasuredStart {
     pub identity: Option<String>,
     /// The worst status of its rounds.
     pub status: RoundStatus,
+    /// What happened to the server, the gravest of its rounds.
+    pub server: ServerState,
     /// The health of each round.
     pub health: Vec<Health>,
     /// The warm-up of its last round.

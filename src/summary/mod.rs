@@ -1,17 +1,15 @@
 //! Metrics of a round, then of a start. Pure.
 
 pub mod distribution;
+mod failure_words;
 pub mod goodput;
 pub mod health;
-pub mod limit;
 pub mod measured;
 pub mod multiple;
 mod reported;
-pub mod samples;
 pub mod series;
-pub mod server_word;
 pub mod steadiness;
-pub mod tokens;
+mod summarise;
 
 use std::collections::BTreeMap;
 
@@ -19,13 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::metric::{Measure, Metric};
 use crate::plan::Side;
-use crate::record::request::Part;
-use crate::record::{GapHistogram, Outcome, RequestRecord, StoredRound, Window};
-use crate::scenario::Slo;
+use crate::record::{GapHistogram, RequestRecord, StoredRound};
 use crate::transport::{FailureKind, TokenSource};
-use crate::units::ns_to_s;
 
 pub use distribution::Distribution;
+pub use failure_words::failure_words;
+pub use summarise::summarise;
 
 pub use series::Series;
 
@@ -79,8 +76,16 @@ pub struct Summary {
     pub goodput: Option<f64>,
     /// Measured requests that completed.
     pub completed: u64,
-    /// Measured requests that failed.
+    /// Measured requests that failed; of a round that was stopped before its window opened, all that
+    /// failed.
     pub failed: u64,
+    /// Requests that completed in a round that was stopped before its window opened: no latency of
+    /// theirs counts, but they are part of the error rate.
+    #[serde(default)]
+    pub ramp_completed: u64,
+    /// Statuses of the failures, by kind, where there was an answer with one of 400 or more.
+    #[serde(default)]
+    pub failure_statuses: BTreeMap<FailureKind, BTreeMap<u16, u64>>,
     /// Failures by kind.
     pub failures: BTreeMap<FailureKind, u64>,
     /// Input tokens of the measured requests that completed: by the server's count, else as asked.
@@ -103,7 +108,7 @@ impl Summary {
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn error_rate(&self) -> Option<f64> {
-        let attempted = self.completed + self.failed;
+        let attempted = self.completed + self.failed + self.ramp_completed;
         (attempted > 0).then(|| self.failed as f64 / attempted as f64)
     }
 
@@ -119,123 +124,6 @@ impl Summary {
             metric => self.distributions.get(&metric)?.get(measure.statistic?),
         }
     }
-}
-
-/// The metrics of rounds of one load point, pooled.
-///
-/// Latencies are of the measured requests that completed (docs/statistics.md, section 1); rates are what
-/// happened inside the windows over their length, by any request, so that ramp and drain count
-/// nowhere.
-#[must_use]
-pub fn summarise(rounds: &[RoundInput<'_>], slo: Option<Slo>) -> Summary {
-    let mut summary = Summary { distributions: distributions(rounds), ..Summary::default() };
-    let mut rates = Rates::default();
-    for input in rounds {
-        count_requests(&mut summary, input.records);
-        if input.round.reported.is_empty() {
-            rates.add(input, slo.as_ref());
-        } else {
-            rates.add_reported(input);
-        }
-    }
-    reported::fill(&mut summary, rounds);
-    summary.duration_s = rates.length_s;
-    let per_second = |sum: f64| Some(sum / rates.length_s).filter(|rate| rate.is_finite());
-    summary.request_throughput = per_second(rates.completions);
-    summary.output_throughput = per_second(rates.output_tokens);
-    summary.total_token_throughput = per_second(rates.tokens);
-    summary.goodput = per_second(rates.good);
-    summary.concurrency_mean = per_second(rates.in_flight_s);
-    summary
-}
-
-/// Sums over the windows of several rounds; not a number where one of the rounds cannot tell.
-#[derive(Debug, Default)]
-struct Rates {
-    length_s: f64,
-    completions: f64,
-    good: f64,
-    tokens: f64,
-    output_tokens: f64,
-    in_flight_s: f64,
-}
-
-impl Rates {
-    fn add(&mut self, input: &RoundInput<'_>, slo: Option<&Slo>) {
-        let window = Window::of(input.round);
-        self.length_s += window.seconds();
-        if slo.is_none() {
-            self.good = f64::NAN;
-        }
-        for record in input.records {
-            // What a failed request had brought is of no use to its sender. One that we cancelled after
-            // the window was served as well as any other inside it.
-            if record.outcome != Outcome::Failed {
-                self.output_tokens += f64::from(record.window_tokens);
-                self.tokens += f64::from(record.window_tokens);
-            }
-            self.in_flight_s += ns_to_s(window.in_flight_ns(record));
-            if record.outcome != Outcome::Completed || !window.ended_inside(record) {
-                continue;
-            }
-            self.completions += 1.0;
-            self.tokens += f64::from(input_tokens(record));
-            if slo.is_some_and(|slo| goodput::meets(record, slo)) {
-                self.good += 1.0;
-            }
-        }
-    }
-
-    /// A round of another tool: its rates are its own word, by its own definition.
-    fn add_reported(&mut self, input: &RoundInput<'_>) {
-        let window = Window::of(input.round);
-        let length_s = window.seconds();
-        let sum = |metric: Metric| {
-            input.round.reported.get(metric.name()).map_or(f64::NAN, |rate| rate * length_s)
-        };
-        self.length_s += length_s;
-        self.completions += sum(Metric::RequestThroughput);
-        self.output_tokens += sum(Metric::OutputThroughput);
-        self.tokens += sum(Metric::TotalTokenThroughput);
-        self.good += sum(Metric::Goodput);
-        self.in_flight_s += reported::in_flight_s(input);
-    }
-}
-
-fn input_tokens(record: &RequestRecord) -> u32 {
-    record.input_tokens.unwrap_or(record.input_tokens_asked)
-}
-
-fn count_requests(summary: &mut Summary, records: &[RequestRecord]) {
-    for record in records.iter().filter(|record| record.part == Part::Measured) {
-        match record.outcome {
-            Outcome::Completed => {
-                summary.completed += 1;
-                summary.input_tokens += u64::from(input_tokens(record));
-                summary.output_tokens += u64::from(record.output_tokens.unwrap_or(0));
-                summary.tpot_undefined += u64::from(record.tpot_ms().is_none());
-                if let Some(source) = record.token_source {
-                    *summary.token_sources.entry(source).or_default() += 1;
-                }
-            }
-            Outcome::Failed => {
-                summary.failed += 1;
-                if let Some(kind) = record.failure {
-                    *summary.failures.entry(kind).or_default() += 1;
-                }
-            }
-            Outcome::Cancelled => {}
-        }
-    }
-}
-
-fn distributions(rounds: &[RoundInput<'_>]) -> BTreeMap<Metric, Distribution> {
-    let of = |metric| match metric {
-        Metric::Itl => pooled(rounds, |input| input.itl),
-        Metric::Icl => pooled(rounds, |input| input.icl),
-        _ => Distribution::of(&values_ms(rounds, metric)),
-    };
-    Metric::DISTRIBUTIONS.into_iter().map(|metric| (metric, of(metric))).collect()
 }
 
 /// One latency of every measured completed request, ms, in the order of the records; those that
@@ -261,20 +149,4 @@ pub fn values_ms(rounds: &[RoundInput<'_>], metric: Metric) -> Vec<f64> {
     };
     let records = rounds.iter().flat_map(|input| input.records);
     records.filter(|record| record.is_sample()).filter_map(of).collect()
-}
-
-/// The gaps of all rounds together; those of one round are not copied, a histogram takes a megabyte.
-fn pooled<'a>(
-    rounds: &[RoundInput<'a>],
-    gaps: impl Fn(&RoundInput<'a>) -> &'a GapHistogram,
-) -> Distribution {
-    match rounds {
-        [] => Distribution::default(),
-        [only] => Distribution::of_gaps(gaps(only)),
-        [first, others @ ..] => {
-            let mut all = gaps(first).clone();
-            others.iter().for_each(|input| all.merge(gaps(input)));
-            Distribution::of_gaps(&all)
-        }
-    }
 }

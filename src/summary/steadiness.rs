@@ -1,9 +1,9 @@
 //! Steadiness: whether a round's latencies drifted while it was measured.
 
-use super::health::median;
 use crate::record::{Finding, FindingCode, RequestRecord, Severity};
 use crate::stats::moments::mean;
 use crate::stats::mser::{SearchEnd, mser5};
+use crate::stats::quantile::median;
 
 /// Fewer samples than this in a third give no ratio: the median of fewer moves by itself.
 const FEWEST_IN_A_THIRD: usize = 10;

@@ -1,5 +1,7 @@
 //! A base URL: where the API root lies, however the user wrote it.
 
+use http::uri::PathAndQuery;
+
 use crate::error::{Error, Result};
 
 /// The base of a server's URLs. `http://h`, `http://h/`, `http://h/v1` and
@@ -11,14 +13,20 @@ pub struct BaseUrl {
     root: String,
     /// The root with its version: what API paths are joined to.
     api: String,
+    /// Without the brackets of an IPv6 address.
+    host: String,
+    port: u16,
+    /// Length of scheme, host and port in `root`.
+    origin_bytes: usize,
 }
 
 impl BaseUrl {
     /// Reads a base URL.
     ///
     /// # Errors
-    /// A missing or unknown scheme, no host, a query or fragment, or a user name (keys belong into
-    /// headers, where they are redacted). The text is not repeated where it may hold a password.
+    /// A missing or unknown scheme, no host, a query or fragment, a path that HTTP cannot carry, or a
+    /// user name (keys belong into headers, where they are redacted). The text is not repeated where it
+    /// may hold a password.
     pub fn parse(text: &str) -> Result<Self> {
         let text = text.trim();
         if !text.contains("://") {
@@ -56,7 +64,43 @@ impl BaseUrl {
         };
         let root = format!("{origin}{prefix}");
         let api = format!("{root}/{version}");
-        Ok(Self { root, api })
+        let no_host = || Error::usage("the server's URL has no host");
+        let host = url.host_str().ok_or_else(no_host)?;
+        let base = Self {
+            host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
+            port: url.port_or_known_default().ok_or_else(no_host)?,
+            origin_bytes: origin.len(),
+            root,
+            api,
+        };
+        base.target("").map_err(|e| {
+            Error::usage("HTTP cannot carry the path of the server's URL").with_cause(e)
+        })?;
+        Ok(base)
+    }
+
+    /// The name or address to connect to.
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port to connect to.
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Host and port as the header `Host` has them: a scheme's default port is left out.
+    pub(super) fn authority(&self) -> &str {
+        let origin = &self.root[..self.origin_bytes];
+        origin.split_once("://").map_or(origin, |(_, authority)| authority)
+    }
+
+    /// What the request line of a path below the API root names: `/v1/completions`.
+    ///
+    /// # Errors
+    /// A path that HTTP cannot carry.
+    pub(super) fn target(&self, path: &str) -> Result<PathAndQuery, http::uri::InvalidUri> {
+        self.api(path)[self.origin_bytes..].parse()
     }
 
     /// The root: no version, no trailing slash.
@@ -147,6 +191,30 @@ mod tests {
         assert_eq!(url.below("/metrics"), "http://h/api/metrics");
         assert_eq!(url.below("metrics"), "http://h/api/metrics");
         assert_eq!(url.api("/completions"), "http://h/api/v1/completions");
+    }
+
+    #[test]
+    fn what_a_connection_needs_is_read_once() {
+        for (text, host, port, authority) in [
+            ("http://h", "h", 80, "h"),
+            ("https://h/api", "h", 443, "h"),
+            ("https://h:8443", "h", 8443, "h:8443"),
+            ("http://[::1]:8000/v1", "::1", 8000, "[::1]:8000"),
+        ] {
+            let url = BaseUrl::parse(text).unwrap();
+            assert_eq!((url.host(), url.port(), url.authority()), (host, port, authority));
+        }
+    }
+
+    #[test]
+    fn a_target_is_the_whole_path_or_an_error_and_never_the_root() {
+        let url = BaseUrl::parse("https://h:8443/a b").unwrap();
+        assert_eq!(url.target("chat/completions").unwrap(), "/a%20b/v1/chat/completions");
+        assert_eq!(url.target("/x?y=1").unwrap(), "/a%20b/v1/x?y=1");
+        assert!(url.target("a b").is_err());
+        let long = format!("http://h/{}", "a".repeat(70_000));
+        let error = BaseUrl::parse(&long).unwrap_err().render();
+        assert!(error.contains("HTTP cannot carry the path"), "{error}");
     }
 
     #[test]

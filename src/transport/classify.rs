@@ -8,9 +8,8 @@ use nix::errno::Errno;
 use reqwest::StatusCode;
 
 use super::FailureKind;
-use super::answer::WireError;
-use super::connections::Connections;
-use super::pool::LineError;
+use super::connection::ConnectionError;
+use super::tls;
 
 /// The deepest chain of causes looked at: deeper ones are loops or noise.
 const MAX_CAUSES: usize = 16;
@@ -28,14 +27,28 @@ pub(super) enum Stage {
     Body,
 }
 
-/// The kind of a transport error, and what was said.
-pub(super) fn transport(
-    error: &WireError,
-    stage: Stage,
-    connections: &Connections,
-) -> (FailureKind, String) {
-    let clues = ErrorFacts::of(error, connections);
-    (clues.kind(stage), describe(error))
+/// The kind of an error of a streamed request, and its causes in words.
+pub(super) fn streamed(error: &ConnectionError, stage: Stage) -> (FailureKind, String) {
+    let clues = ErrorFacts {
+        connecting: error.is_connect(),
+        timed_out: matches!(error, ConnectionError::ConnectTimeout(_)),
+        dns: matches!(error, ConnectionError::Dns(_)),
+        tls: matches!(error, ConnectionError::Tls(_)).then_some(FailureKind::Tls),
+        reused: matches!(error, ConnectionError::Http { reused: true, .. }),
+        ..ErrorFacts::default()
+    };
+    (clues.with_causes(error).kind(stage), describe(error, error.is_connect()))
+}
+
+/// The kind of an error of a plain request, and its causes in words.
+pub(super) fn plain(error: &reqwest::Error, stage: Stage) -> (FailureKind, String) {
+    let clues = ErrorFacts {
+        connecting: error.is_connect(),
+        timed_out: error.is_timeout(),
+        dns: error.is_dns(),
+        ..ErrorFacts::default()
+    };
+    (clues.with_causes(error).kind(stage), describe(error, error.is_connect()))
 }
 
 /// What the chain of causes says.
@@ -46,30 +59,17 @@ struct ErrorFacts {
     dns: bool,
     io: Option<io::ErrorKind>,
     errno: Option<i32>,
-    tls: bool,
+    tls: Option<FailureKind>,
     not_http: bool,
     closed: bool,
     reused: bool,
 }
 
 impl ErrorFacts {
-    fn of(error: &WireError, connections: &Connections) -> Self {
-        let mut clues = match error {
-            WireError::Reqwest(error) => Self {
-                connecting: error.is_connect(),
-                timed_out: error.is_timeout(),
-                dns: error.is_dns(),
-                ..Self::default()
-            },
-            WireError::Connection(error) => Self {
-                connecting: error.is_connect(),
-                timed_out: matches!(error, LineError::ConnectTimeout(_)),
-                dns: matches!(error, LineError::Dns(_)),
-                reused: matches!(error, LineError::Http { reused: true, .. }),
-                ..Self::default()
-            },
-        };
-        for cause in causes(error.as_error()) {
+    /// Adds what the chain of causes holds.
+    fn with_causes(mut self, error: &(dyn StdError + 'static)) -> Self {
+        let clues = &mut self;
+        for cause in causes(error) {
             if let Some(io) = cause.downcast_ref::<io::Error>() {
                 clues.io = clues.io.or(Some(io.kind()));
                 clues.errno = clues.errno.or(io.raw_os_error());
@@ -77,28 +77,31 @@ impl ErrorFacts {
                 clues.closed |=
                     hyper.is_incomplete_message() || hyper.is_canceled() || hyper.is_closed();
                 clues.not_http |= hyper.is_parse();
-            } else if let Some(legacy) = cause.downcast_ref::<hyper_util::client::legacy::Error>() {
-                clues.reused = connections.failed(legacy).is_some_and(|c| c.earlier_answers > 0);
             } else {
-                clues.tls |= is_tls(cause);
+                clues.tls = tls::failure_kind(cause).or(clues.tls);
             }
         }
-        clues
+        self
     }
 
     fn kind(&self, stage: Stage) -> FailureKind {
         use FailureKind::{
             ClientDescriptors, ClientPorts, Connect, ConnectRefused, ConnectTimeout, Dns,
-            NotAStream, Reset, StaleConnection, Tls, Truncated,
+            NotAStream, Reset, StaleConnection, Truncated,
         };
         let errno = self.errno.map(Errno::from_raw);
         match (errno, self.io) {
             (Some(Errno::EMFILE | Errno::ENFILE), _) => return ClientDescriptors,
             (Some(Errno::EADDRNOTAVAIL), _) if self.connecting => return ClientPorts,
             _ if self.dns => return Dns,
-            _ if self.tls => return Tls,
+            _ => {}
+        }
+        if let Some(kind) = self.tls {
+            return kind;
+        }
+        match self.io {
             _ if self.connecting && self.timed_out => return ConnectTimeout,
-            (_, Some(io::ErrorKind::ConnectionRefused)) => return ConnectRefused,
+            Some(io::ErrorKind::ConnectionRefused) => return ConnectRefused,
             _ if self.connecting => return Connect,
             _ => {}
         }
@@ -125,16 +128,6 @@ impl ErrorFacts {
     }
 }
 
-#[cfg(feature = "tls")]
-fn is_tls(cause: &(dyn StdError + 'static)) -> bool {
-    cause.is::<rustls::Error>() || cause.is::<rustls::pki_types::InvalidDnsNameError>()
-}
-
-#[cfg(not(feature = "tls"))]
-fn is_tls(_: &(dyn StdError + 'static)) -> bool {
-    false
-}
-
 /// The causes of an error, the error first. An `io::Error` hides the error it wraps from
 /// `source()`, so that is opened too.
 fn causes<'a>(
@@ -153,12 +146,12 @@ fn causes<'a>(
 
 /// The causes in words, without repeats, outermost first. The wrappers of reqwest and hyper-util
 /// name only the URL and their own layer, and are left out where anything lies below them.
-fn describe(error: &WireError) -> String {
+fn describe(error: &(dyn StdError + 'static), is_connect: bool) -> String {
     let mut parts: Vec<String> = Vec::new();
-    for cause in causes(error.as_error()) {
+    for cause in causes(error) {
         let wraps = matches!(
-            cause.downcast_ref::<LineError>(),
-            Some(LineError::Connect(_) | LineError::Http { .. })
+            cause.downcast_ref::<ConnectionError>(),
+            Some(ConnectionError::Tcp(_) | ConnectionError::Http { .. })
         );
         if wraps || cause.is::<reqwest::Error>() || cause.is::<hyper_util::client::legacy::Error>()
         {
@@ -169,8 +162,8 @@ fn describe(error: &WireError) -> String {
             parts.push(text);
         }
     }
-    let text = if parts.is_empty() { error.as_error().to_string() } else { parts.join(": ") };
-    if error.is_connect() { format!("could not connect: {text}") } else { text }
+    let text = if parts.is_empty() { error.to_string() } else { parts.join(": ") };
+    if is_connect { format!("could not connect: {text}") } else { text }
 }
 
 /// The kind of a status that is not 2xx.

@@ -1,9 +1,8 @@
 //! The client: one pool, no proxy, no redirect, no retry.
 //!
-//! Built on reqwest. Two things beneath it are worth knowing: hyper sends a request on another
-//! connection where its pooled one turned out closed *before a byte was written* (the server never
-//! saw it, so it is no retry), and a request may be carried by a connection that another one
-//! opened.
+//! Streamed requests go over our own connections ([`super::connections`]), plain ones (models, metrics,
+//! tokenize) over reqwest. A streamed request goes to another connection only where its idle one
+//! turned out closed *before a byte was written*: the server never saw it, so it is no retry.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,13 +12,14 @@ use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
-use super::answer::{Way, WireError};
+use super::answer::Outgoing;
 use super::classify::{self, Stage};
-use super::connections::Connections;
 use super::error_body::{self, compressed};
-use super::evidence::{Evidence, Redactor};
-use super::exchange::{self, Outgoing};
+use super::exchange;
+use super::failure_excerpt::Evidence;
 use super::pool::ConnectionPool;
+use super::redact::Redactor;
+use super::tls::Tls;
 use super::token_counter::most_events;
 use super::{BaseUrl, Failure, FailureKind};
 use crate::api::Dialect;
@@ -27,7 +27,7 @@ use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::settings::{ApiKey, Timeouts};
 
-pub use super::exchange::{Exchange, STOPPED, TokenSource};
+pub use super::timeline::{Exchange, STOPPED, TokenSource};
 
 /// How long a plain request (models, metrics, tokenize) may take in all, connecting included.
 const PLAIN_LIMIT: Duration = Duration::from_secs(30);
@@ -109,12 +109,12 @@ impl Reply {
 pub struct Client(Arc<Inner>);
 
 struct Inner {
+    /// Carries the plain requests.
     http: reqwest::Client,
-    /// The way of the streamed requests.
-    way: Way,
+    /// Carry the streamed requests.
+    pool: Arc<ConnectionPool>,
     base_url: BaseUrl,
     timeouts: Timeouts,
-    connections: Connections,
     redactor: Redactor,
 }
 
@@ -131,7 +131,7 @@ impl Client {
     /// Headers or a key that HTTP cannot carry, a certificate that cannot be read, `https` without
     /// the feature `tls` or without any authority to trust.
     pub fn new(settings: ClientSettings) -> Result<Self> {
-        let connections = Connections::new();
+        let tls = Tls::new(&settings)?;
         let headers = header_map(&settings)?;
         let builder = reqwest::Client::builder()
             .no_proxy()
@@ -143,22 +143,18 @@ impl Client {
             .user_agent(super::USER_AGENT_NAME)
             .default_headers(headers.clone())
             .connect_timeout(settings.timeouts.connect)
-            .pool_max_idle_per_host(settings.pool)
-            .connector_layer(connections.clone());
-        let http = super::tls::configure(builder, &settings)?
+            .pool_max_idle_per_host(settings.pool);
+        let http = tls
+            .configure(builder)
             .build()
-            .map_err(|e| super::tls::build_error(e, &settings))?;
-        let way = match ConnectionPool::new(&settings, headers) {
-            Some(lines) => Way::ConnectionPool(Arc::new(lines)),
-            None => Way::Reqwest(http.clone(), connections.clone()),
-        };
+            .map_err(|e| Error::usage("the HTTP client could not be set up").with_cause(e))?;
+        let pool = Arc::new(ConnectionPool::new(&settings, &tls, headers)?);
         Ok(Self(Arc::new(Inner {
             http,
-            way,
+            pool,
             redactor: Redactor::new(settings.api_key.as_ref(), &settings.headers),
             base_url: settings.base_url,
             timeouts: settings.timeouts,
-            connections,
         })))
     }
 
@@ -174,7 +170,7 @@ impl Client {
         self.0.redactor.redact(text)
     }
 
-    /// As [`Client::redact`], on one line, without control codes and at most 1 KiB: fit to be shown.
+    /// As [`Client::redact`], on one connection, without control codes and at most 1 KiB: fit to be shown.
     #[must_use]
     pub fn clean(&self, text: &str) -> String {
         self.0.redactor.message(text)
@@ -206,25 +202,21 @@ impl Client {
         stop: impl Future<Output = ()>,
     ) -> Exchange {
         let outgoing = Outgoing {
-            way: &self.0.way,
-            url: self.0.base_url.api(dialect.path()),
+            pool: &self.0.pool,
+            target: self.0.base_url.target(dialect.path()),
             body,
             timeouts: self.0.timeouts,
             most_events: most_events(max_tokens),
-            connections: &self.0.connections,
             redactor: &self.0.redactor,
         };
         exchange::run(outgoing, clock, dialect, due_ns, stop).await
     }
 
-    /// Opens connections ahead, so that connecting is no part of what is measured: until `wanted`
-    /// stand idle, within the pool. How many do; 0 over `https`, where each request opens its own.
-    /// Failures are left to the requests, which meet the same and keep the evidence.
+    /// Opens connections ahead, so that connecting (over `https` with its TLS handshake) is no part of
+    /// what is measured: until `wanted` are idle, within the pool. Returns how many are. Failures are
+    /// left to the requests, which meet the same and keep the evidence.
     pub async fn open(&self, wanted: usize) -> usize {
-        match &self.0.way {
-            Way::ConnectionPool(lines) => ConnectionPool::open(lines, wanted).await,
-            Way::Reqwest(..) => 0,
-        }
+        ConnectionPool::open(&self.0.pool, wanted).await
     }
 
     /// Gets a plain answer.
@@ -290,12 +282,12 @@ impl Client {
         }
     }
 
-    /// A plain question whose connection the server had closed is asked once more: nothing is measured
-    /// here, and servers close idle connections after seconds.
+    /// A plain question whose connection closed is asked once more: nothing is measured here, and
+    /// servers close idle connections after seconds.
     async fn read_fresh(&self, request: reqwest::RequestBuilder) -> Result<Reply, Failure> {
         let again = request.try_clone();
         match (self.read_plain(request).await, again) {
-            (Err(failure), Some(again)) if failure.kind == FailureKind::StaleConnection => {
+            (Err(failure), Some(again)) if failure.kind == FailureKind::Reset => {
                 self.read_plain(again).await
             }
             (reply, _) => reply,
@@ -304,15 +296,13 @@ impl Client {
 
     async fn read_plain(&self, request: reqwest::RequestBuilder) -> Result<Reply, Failure> {
         let failed = |error: reqwest::Error, stage| {
-            let (kind, message) =
-                classify::transport(&WireError::Reqwest(error), stage, &self.0.connections);
+            let (kind, message) = classify::plain(&error, stage);
             self.failure(kind, &message)
         };
         let clock = Clock::start();
         let mut response = request.send().await.map_err(|error| {
             failed(error, Stage::Head { waited: Duration::from_nanos(clock.now_ns()) })
         })?;
-        self.0.connections.answered(response.extensions());
         if let Some(message) = compressed(response.headers()) {
             return Err(self.failure(FailureKind::NotAStream, &message));
         }
@@ -352,7 +342,7 @@ fn header_map(settings: &ClientSettings) -> Result<HeaderMap> {
         let mut value =
             HeaderValue::from_str(&format!("Bearer {}", key.expose())).map_err(|_| {
                 Error::usage("the API key holds a character that a header cannot carry")
-                    .with_hint("look for a line break at its end")
+                    .with_hint("look for a connection break at its end")
             })?;
         value.set_sensitive(true);
         map.insert(AUTHORIZATION, value);

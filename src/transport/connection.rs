@@ -1,15 +1,22 @@
-//! A line: one HTTP/1.1 connection, driven by the very task that waits for its answer.
+//! A connection: HTTP/1.1 over one socket, driven by the very task that waits for its answer.
 //!
 //! reqwest, and hyper's pooled client below it, drive every connection on a task of its own and hand
 //! each chunk over to the waiting one: two wake-ups an event, and the stamp is taken only at the
 //! second. Here the task that is woken by the socket reads, stamps and decodes in one turn, which
-//! halves the client's CPU at small events. reqwest still carries the plain requests.
+//! halves the client's CPU at small events. It is the same over TLS: the turn that reads the socket also
+//! decrypts. reqwest still carries the plain requests.
+//!
+//! The wake-up invariant: while the task works on the connection, a wake-up is noted, and while it
+//! waits, a wake-up goes to the task; going to wait with one noted wakes the task at once. So none is
+//! lost. `connection_stress.rs` tries to lose one.
 
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -21,7 +28,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 type Driving = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
-/// A connection that stands. Dropped, it closes.
+/// An open connection. Dropped, it closes.
 pub(super) struct Connection {
     sender: SendRequest<Full<Bytes>>,
     drive: Drive,
@@ -29,11 +36,11 @@ pub(super) struct Connection {
     answers: u64,
 }
 
-/// What drives a connection: its future, and the bell it rings when it wants a turn.
+/// What drives a connection: its future, and the waker of its turns.
 struct Drive {
     /// None once it has ended.
     connection: Option<Driving>,
-    bell: Arc<TurnWaker>,
+    turn_waker: Arc<TurnWaker>,
     waker: Waker,
 }
 
@@ -47,12 +54,12 @@ struct TurnWaker {
     task: Mutex<Option<Waker>>,
 }
 
-/// The task waits: a ring wakes it.
+/// The task waits: a wake-up goes to it.
 const WAITING: u8 = 0;
-/// The task is at work, and has heard nothing.
+/// The task is at work, and there was no wake-up.
 const AT_WORK: u8 = 1;
-/// The task is at work, and the bell has rung.
-const RUNG: u8 = 2;
+/// The task is at work, and there was a wake-up.
+const WOKEN: u8 = 2;
 
 impl Wake for TurnWaker {
     fn wake(self: Arc<Self>) {
@@ -61,7 +68,7 @@ impl Wake for TurnWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         let swapped =
-            self.state.compare_exchange(AT_WORK, RUNG, Ordering::AcqRel, Ordering::Acquire);
+            self.state.compare_exchange(AT_WORK, WOKEN, Ordering::AcqRel, Ordering::Acquire);
         if swapped == Err(WAITING) {
             self.wake_task();
         }
@@ -75,7 +82,7 @@ impl TurnWaker {
         }
     }
 
-    /// The task begins its work: rings are only noted.
+    /// The task begins its work: wake-ups are only noted.
     fn begin(&self, waker: &Waker) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *task {
@@ -86,9 +93,9 @@ impl TurnWaker {
         self.state.store(AT_WORK, Ordering::Release);
     }
 
-    /// The task is going to wait. A ring since `begin` wakes it at once, so none is lost.
+    /// The task is going to wait. A wake-up since `begin` wakes it at once, so none is lost.
     fn wait(&self) {
-        if self.state.swap(WAITING, Ordering::AcqRel) == RUNG {
+        if self.state.swap(WAITING, Ordering::AcqRel) == WOKEN {
             self.wake_task();
         }
     }
@@ -96,9 +103,9 @@ impl TurnWaker {
 
 impl Drive {
     fn new(connection: Driving) -> Self {
-        let bell = Arc::new(TurnWaker::default());
-        let waker = Waker::from(Arc::clone(&bell));
-        Self { connection: Some(connection), bell, waker }
+        let turn_waker = Arc::new(TurnWaker::default());
+        let waker = Waker::from(Arc::clone(&turn_waker));
+        Self { connection: Some(connection), turn_waker, waker }
     }
 
     /// One turn. Its own error reaches the answer or the body, which say it better.
@@ -113,16 +120,43 @@ impl Drive {
     /// One turn for a task that looks at what came of it next, and calls [`TurnWaker::wait`] if it is
     /// nothing.
     fn turn_for(&mut self, task: &Waker) {
-        self.bell.begin(task);
+        self.turn_waker.begin(task);
         let waker = self.waker.clone();
         self.turn(&mut Context::from_waker(&waker));
+    }
+}
+
+/// Why a connection could not carry a request.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ConnectionError {
+    #[error("the name of the server did not resolve")]
+    Dns(#[source] io::Error),
+    #[error("no connection")]
+    Tcp(#[source] io::Error),
+    #[error("the TLS handshake failed")]
+    Tls(#[source] io::Error),
+    #[error("no connection within {} s", .0.as_secs_f64())]
+    ConnectTimeout(Duration),
+    #[error("the request failed")]
+    Http {
+        #[source]
+        error: hyper::Error,
+        /// Whether the connection had stood idle before, after an answer or opened ahead.
+        reused: bool,
+    },
+}
+
+impl ConnectionError {
+    /// Whether there never was a connection.
+    pub(super) fn is_connect(&self) -> bool {
+        !matches!(self, Self::Http { .. })
     }
 }
 
 /// A request that got no answer.
 pub(super) struct Unsent {
     pub(super) error: hyper::Error,
-    /// The request, where not a byte of it was written: another line may carry it.
+    /// The request, where not a byte of it was written: another connection may carry it.
     pub(super) request: Option<Request<Full<Bytes>>>,
 }
 
@@ -132,10 +166,10 @@ impl Connection {
         socket: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     ) -> hyper::Result<Self> {
         let (sender, connection) = http1::handshake(TokioIo::new(socket)).await?;
-        let mut line = Self { sender, drive: Drive::new(Box::pin(connection)), answers: 0 };
+        let mut connection = Self { sender, drive: Drive::new(Box::pin(connection)), answers: 0 };
         // hyper takes a request only after its first turn.
-        line.drive.turn(&mut Context::from_waker(Waker::noop()));
-        Ok(line)
+        connection.drive.turn(&mut Context::from_waker(Waker::noop()));
+        Ok(connection)
     }
 
     /// Answers that it carried before the one at hand.
@@ -188,7 +222,7 @@ impl Connection {
                     Some(Err(_)) => self.drive.turn_for(cx.waker()),
                 }
             }
-            self.drive.bell.wait();
+            self.drive.turn_waker.wait();
             Poll::Pending
         })
         .await

@@ -10,22 +10,18 @@ use std::ops::ControlFlow;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use bytes::Bytes;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, LOCATION};
-use serde::{Deserialize, Serialize};
+use http::header::{CONTENT_TYPE, LOCATION};
 use tokio::time::Sleep;
 
-use super::answer::{Answer, Way};
+use super::FailureKind;
+use super::answer::{Answer, Outgoing, text_header};
 use super::classify;
-use super::connections::Connections;
 use super::error_body::{self, compressed, said};
-use super::evidence::Redactor;
 use super::response_reader::{Fault, Reading};
+use super::timeline::{Exchange, STOPPED};
 use super::timeouts::Limits;
-use super::{Failure, FailureKind, TokenTimeline};
 use crate::api::Dialect;
 use crate::clock::Clock;
-use crate::settings::Timeouts;
 
 /// How much of a refusal's body is read, bytes: servers have sent 2.7 MB.
 const REFUSAL_BYTES: usize = 64 * 1024;
@@ -36,68 +32,6 @@ const REFUSAL_LIMIT: Duration = Duration::from_secs(10);
 /// How long the end of a body may take after `[DONE]`. It mostly lies in the same read; without
 /// it the connection cannot be used again, and is closed.
 const TRAILER_LIMIT: Duration = Duration::from_millis(100);
-
-/// What is said of a request that we stopped.
-pub const STOPPED: &str = "stopped by the client before its end";
-
-/// Which source counted a request's output tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TokenSource {
-    /// Token ids in the events.
-    TokenIds,
-    /// A running usage in the events.
-    EventUsage,
-    /// The final usage, spread over the events.
-    FinalUsage,
-    /// One token an event: a last resort, said aloud.
-    Events,
-}
-
-impl TokenSource {
-    /// What people call it.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::TokenIds => "token ids in every event",
-            Self::EventUsage => "usage in every event",
-            Self::FinalUsage => "final usage",
-            Self::Events => "events",
-        }
-    }
-}
-
-/// Everything seen of one request.
-#[derive(Debug, Clone)]
-pub struct Exchange {
-    /// When what happened.
-    pub timeline: TokenTimeline,
-    /// The status, where there was one.
-    pub status: Option<u16>,
-    /// Prompt tokens by the server's count.
-    pub input_tokens: Option<u32>,
-    /// Prompt tokens served from a cache, where told.
-    pub cached_tokens: Option<u32>,
-    /// Generated tokens by the authority.
-    pub output_tokens: Option<u32>,
-    /// Who counted.
-    pub token_source: Option<TokenSource>,
-    /// `stop`, `length`, …
-    pub finish_reason: Option<String>,
-    /// Why it failed, where it did.
-    pub failure: Option<Failure>,
-}
-
-/// A request about to be sent, and what surrounds it.
-pub(super) struct Outgoing<'a> {
-    pub(super) way: &'a Way,
-    pub(super) url: String,
-    pub(super) body: Bytes,
-    pub(super) timeouts: Timeouts,
-    pub(super) most_events: usize,
-    pub(super) connections: &'a Connections,
-    pub(super) redactor: &'a Redactor,
-}
 
 /// Sends the request and reads the answer to its end, or until `stop` is done: what had come by then
 /// is kept.
@@ -122,14 +56,16 @@ pub(super) async fn run(
 async fn send_and_read(outgoing: &Outgoing<'_>, reading: &mut Reading<'_>) -> Result<(), Fault> {
     let clock = reading.clock;
     reading.sent(clock.now_ns());
+    let target = outgoing.target.as_ref().map_err(|e| {
+        Fault::new(FailureKind::BadRequest, format!("HTTP cannot carry the dialect's path: {e}"))
+    })?;
     let mut timer = pin!(tokio::time::sleep_until(clock.instant(reading.limits.next().at_ns)));
 
-    let answer = outgoing.way.post(&outgoing.url, outgoing.body.clone());
-    let answer = within(&clock, &mut timer, &reading.limits, answer).await?;
+    let answer = within(&clock, &mut timer, &reading.limits, outgoing.post(target.clone())).await?;
     let headers_ns = clock.now_ns();
     let mut response = answer.map_err(|e| reading.head_fault(&e, headers_ns))?;
     reading.headed(&response, headers_ns);
-    if response.status != reqwest::StatusCode::OK {
+    if response.status != http::StatusCode::OK {
         return Err(refused(reading, response).await);
     }
     refuse_other_types(reading, &mut response).await?;
@@ -235,8 +171,4 @@ async fn read_bounded(reading: &mut Reading<'_>, response: &mut Answer) -> Vec<u
     };
     let _ = tokio::time::timeout(REFUSAL_LIMIT, read).await;
     body
-}
-
-pub(super) fn text_header(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
-    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }

@@ -14,8 +14,14 @@ pub enum FailureKind {
     ConnectTimeout,
     /// Another failure to connect.
     Connect,
-    /// TLS or certificate.
+    /// The TLS handshake failed, but not by the certificate.
     Tls,
+    /// The server's certificate is of no trusted authority, or invalid.
+    TlsUntrusted,
+    /// The server's certificate is for another name.
+    TlsNameMismatch,
+    /// The server's certificate is expired, or not yet valid.
+    TlsExpired,
     /// Our own machine ran out of descriptors (EMFILE, ENFILE).
     ClientDescriptors,
     /// Our own machine ran out of ports (EADDRNOTAVAIL).
@@ -74,6 +80,9 @@ impl FailureKind {
             Self::ConnectTimeout => "connect_timeout",
             Self::Connect => "connect",
             Self::Tls => "tls",
+            Self::TlsUntrusted => "tls_untrusted",
+            Self::TlsNameMismatch => "tls_name_mismatch",
+            Self::TlsExpired => "tls_expired",
             Self::ClientDescriptors => "client_descriptors",
             Self::ClientPorts => "client_ports",
             Self::StaleConnection => "stale_connection",
@@ -98,6 +107,24 @@ impl FailureKind {
             Self::Cancelled => "cancelled",
             Self::Unclassified => "unclassified",
         }
+    }
+
+    /// The name for people: `connect refused`, `server error`.
+    #[must_use]
+    pub fn words(self) -> String {
+        self.name().replace('_', " ")
+    }
+
+    /// Whether no server was reached, by no fault of this machine's.
+    #[must_use]
+    pub const fn is_unreached(self) -> bool {
+        matches!(self, Self::Dns | Self::ConnectRefused | Self::ConnectTimeout | Self::Connect)
+    }
+
+    /// Whether nothing came within a limit.
+    #[must_use]
+    pub const fn is_silence(self) -> bool {
+        matches!(self, Self::FirstByteTimeout | Self::IdleTimeout)
     }
 
     /// Whether this client's machine is at fault, and no server has a part in it.
@@ -126,12 +153,15 @@ pub struct Failure {
 mod tests {
     use super::*;
 
-    const KINDS: [FailureKind; 28] = [
+    const KINDS: [FailureKind; 31] = [
         FailureKind::Dns,
         FailureKind::ConnectRefused,
         FailureKind::ConnectTimeout,
         FailureKind::Connect,
         FailureKind::Tls,
+        FailureKind::TlsUntrusted,
+        FailureKind::TlsNameMismatch,
+        FailureKind::TlsExpired,
         FailureKind::ClientDescriptors,
         FailureKind::ClientPorts,
         FailureKind::StaleConnection,

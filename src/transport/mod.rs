@@ -5,27 +5,32 @@ pub mod base_url;
 mod classify;
 pub mod client;
 mod connection;
-mod connections;
+#[cfg(test)]
+mod connection_stress;
+mod connector;
 mod error_body;
-mod evidence;
 mod exchange;
 pub mod failure;
-pub(crate) mod page;
+mod failure_excerpt;
 mod pool;
+mod redact;
 mod response_reader;
 pub mod sse;
 pub mod timeline;
 mod timeouts;
+#[cfg_attr(not(feature = "tls"), path = "no_tls.rs")]
 mod tls;
 mod token_counter;
+#[cfg(feature = "tls")]
+mod unverified;
 
-pub(crate) use evidence::Redactor;
+pub(crate) use error_body::{Page, is_page};
+pub(crate) use redact::Redactor;
 
 pub use base_url::BaseUrl;
 pub use client::{Client, ClientSettings};
-pub use exchange::{Exchange, TokenSource};
 pub use failure::{Failure, FailureKind};
-pub use timeline::{TokenEvent, TokenTimeline};
+pub use timeline::{Exchange, TokenEvent, TokenSource, TokenTimeline};
 
 /// How the client names itself to servers.
 const USER_AGENT_NAME: &str = concat!("inferometer/", env!("CARGO_PKG_VERSION"));

@@ -3,18 +3,19 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use reqwest::header::RETRY_AFTER;
+use http::header::RETRY_AFTER;
 
-use super::answer::{Answer, WireError};
+use super::answer::{Answer, Outgoing, text_header};
 use super::classify::{self, Stage};
-use super::connections::Connections;
+use super::connection::ConnectionError;
 use super::error_body::said;
-use super::evidence::{Evidence, Redactor};
-use super::exchange::{Outgoing, text_header};
+use super::failure_excerpt::Evidence;
+use super::redact::Redactor;
 use super::sse::{self, Decoder, Oversized};
+use super::timeline::{Exchange, TokenTimeline};
 use super::timeouts::{Limits, Reached};
 use super::token_counter::{HasTokens, Progress, TokenCounter};
-use super::{Exchange, Failure, FailureKind, TokenTimeline};
+use super::{Failure, FailureKind};
 use crate::api::{Content, Dialect};
 use crate::clock::Clock;
 
@@ -37,7 +38,6 @@ pub(super) struct Reading<'a> {
     pub(super) timeline: TokenTimeline,
     pub(super) evidence: Evidence,
     pub(super) limits: Limits,
-    connections: &'a Connections,
     redactor: &'a Redactor,
     status: Option<u16>,
     retry_after: Option<String>,
@@ -76,7 +76,6 @@ impl<'a> Reading<'a> {
             timeline: TokenTimeline { due_ns, ..TokenTimeline::default() },
             evidence: Evidence::new(outgoing.redactor),
             limits: Limits { timeouts: outgoing.timeouts, sent_ns: 0, reached: Reached::Nothing },
-            connections: outgoing.connections,
             redactor: outgoing.redactor,
             status: None,
             retry_after: None,
@@ -105,11 +104,11 @@ impl<'a> Reading<'a> {
         self.status = Some(answer.status.as_u16());
         self.retry_after =
             text_header(&answer.headers, &RETRY_AFTER).map(|v| self.redactor.message(&v));
-        let Some(carrier) = answer.carrier else { return };
-        self.timeline.connection_reused = Some(carrier.earlier_answers > 0);
-        let connected_ns = self.clock.at_ns(carrier.connected).min(at_ns);
+        let info = answer.info;
+        self.timeline.connection_reused = Some(info.earlier_answers > 0);
+        let connected_ns = self.clock.at_ns(info.connected).min(at_ns);
         let sent_ns = self.limits.sent_ns;
-        if carrier.earlier_answers == 0 && connected_ns > sent_ns {
+        if info.earlier_answers == 0 && connected_ns > sent_ns {
             self.timeline.connect_ns = Some(connected_ns - sent_ns);
             self.sent(connected_ns);
         }
@@ -136,18 +135,18 @@ impl<'a> Reading<'a> {
     }
 
     /// The fault of a request that got no head by `at_ns`.
-    pub(super) fn head_fault(&self, error: &WireError, at_ns: u64) -> Fault {
+    pub(super) fn head_fault(&self, error: &ConnectionError, at_ns: u64) -> Fault {
         let waited = Duration::from_nanos(at_ns.saturating_sub(self.limits.sent_ns));
         self.fault(error, Stage::Head { waited })
     }
 
     /// The fault of a body that broke off.
-    pub(super) fn body_fault(&self, error: &WireError) -> Fault {
+    pub(super) fn body_fault(&self, error: &ConnectionError) -> Fault {
         self.fault(error, Stage::Body)
     }
 
-    fn fault(&self, error: &WireError, stage: Stage) -> Fault {
-        let (kind, message) = classify::transport(error, stage, self.connections);
+    fn fault(&self, error: &ConnectionError, stage: Stage) -> Fault {
+        let (kind, message) = classify::streamed(error, stage);
         Fault { kind, message }
     }
 

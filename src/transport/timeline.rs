@@ -1,5 +1,9 @@
-//! When a request was due, sent and answered, and when each event came with how many tokens.
+//! A timeline: when a request was due, sent and answered, when each event came with how many tokens,
+//! and what else was seen of it.
 
+use serde::{Deserialize, Serialize};
+
+use super::Failure;
 use crate::api::Content;
 
 /// One event that carried a generated token.
@@ -33,4 +37,55 @@ pub struct TokenTimeline {
     pub end_ns: Option<u64>,
     /// Whether the connection had carried a request before.
     pub connection_reused: Option<bool>,
+}
+
+/// What is said of a request that we stopped.
+pub const STOPPED: &str = "stopped by the client before its end";
+
+/// Which source counted a request's output tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TokenSource {
+    /// Token ids in the events.
+    TokenIds,
+    /// A running usage in the events.
+    EventUsage,
+    /// The final usage, spread over the events.
+    FinalUsage,
+    /// One token an event: a last resort, said aloud.
+    Events,
+}
+
+impl TokenSource {
+    /// What people call it.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::TokenIds => "token ids in every event",
+            Self::EventUsage => "usage in every event",
+            Self::FinalUsage => "final usage",
+            Self::Events => "events",
+        }
+    }
+}
+
+/// Everything seen of one request.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// When what happened.
+    pub timeline: TokenTimeline,
+    /// The status, where there was one.
+    pub status: Option<u16>,
+    /// Prompt tokens by the server's count.
+    pub input_tokens: Option<u32>,
+    /// Prompt tokens served from a cache, where told.
+    pub cached_tokens: Option<u32>,
+    /// Generated tokens by the authority.
+    pub output_tokens: Option<u32>,
+    /// Who counted.
+    pub token_source: Option<TokenSource>,
+    /// `stop`, `length`, …
+    pub finish_reason: Option<String>,
+    /// Why it failed, where it did.
+    pub failure: Option<Failure>,
 }

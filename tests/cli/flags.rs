@@ -153,3 +153,46 @@ fn the_slow_simulator_is_told() {
     command.env("INFEROMETER_SIM_SLOWDOWN", "fast");
     assert!(Said::of(command).ended_with(2).stderr.contains("`1.10`"));
 }
+
+/// Lines of an error joined to one, as a person reads them.
+fn said(args: &[&str]) -> String {
+    let said = Place::new().run(args).ended_with(2).fit_to_read();
+    said.stderr.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_pasted_flag_of_vllm_gets_its_translation() {
+    for (flag, value, word) in [
+        ("--base-url", "http://127.0.0.1:9", "`--url URL`"),
+        ("--backend", "openai-chat", "`--api chat`"),
+        ("--temperature", "0.7", r#"`--extra-body '{"temperature": 0.7}'`"#),
+        ("--lora-modules", "a", "`--model NAME`"),
+        ("--num-warmups", "16", "`--warm-up-time TIME`"),
+        ("--random_range_ratio", "0.2", "`input = { min = 410, max = 614 }`"),
+    ] {
+        let text = said(&["plan", "--url=http://127.0.0.1:9", flag, value]);
+        assert!(text.contains(word), "{flag}: {text}");
+        assert!(!text.contains("similar argument"), "{flag}: {text}");
+    }
+}
+
+#[test]
+fn prompts_are_text_where_that_is_asked_for() {
+    let asked = |form: &str| Place::new().run(&["preflight", form]);
+    let text = asked("--prompt-form=text").ended_with(0).stdout;
+    assert!(text.contains("prompts of text"), "{text}");
+    let ids = asked("--prompt-form=ids").ended_with(0).stdout;
+    assert!(ids.contains("prompts of token ids"), "{ids}");
+    let chat = Place::new().run(&["preflight", "--api=chat", "--prompt-form=ids"]).ended_with(3);
+    assert!(chat.stderr.contains("takes no prompts of token ids"), "{}", chat.stderr);
+}
+
+#[test]
+fn a_rate_without_end_is_the_closed_loop() {
+    let closed = ids(&["--request-rate=inf", "--max-concurrency=4,16"]);
+    assert_eq!(closed, ["run/512x128/c4", "run/512x128/c16"]);
+    let text = said(&["plan", "--request-rate=inf"]);
+    assert!(text.contains("`--max-concurrency N`"), "{text}");
+    let text = said(&["plan", "--request-rate=inf,5", "--max-concurrency=4"]);
+    assert!(text.contains("`inf` stands alone"), "{text}");
+}

@@ -129,6 +129,7 @@ fn keep_selftest(place: &Place, streams: u32, events_per_s: f64) {
             fidelity: Fidelity::default(),
             trust: Trust::Faithful,
         }],
+        https_levels: Vec::new(),
     };
     std::fs::create_dir_all(place.path().join("target-reports")).unwrap();
     place.write("target-reports/selftest.json", &serde_json::to_string(&report).unwrap());

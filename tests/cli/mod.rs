@@ -1,6 +1,7 @@
 //! The surface as a user meets it: the binary, its words, exit codes, signals and secrets.
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers outside `#[test]` functions
 
+mod bench_serve;
 mod exits;
 mod flags;
 mod machine;

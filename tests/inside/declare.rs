@@ -320,7 +320,10 @@ fn the_file_changes_what_it_says_and_nothing_else() {
             ready_timeout_s: 120.0
         }
     );
-    assert_eq!((settings.starts, settings.seed.0, settings.ignore_eos), (8, 3, TriState::Off));
+    assert_eq!(
+        (settings.starts, settings.seed.0, settings.ignore_eos),
+        (Some(8), 3, TriState::Off)
+    );
     assert_eq!(settings.budget, Some(Duration::from_secs(600)));
     assert_eq!(settings.extra_body["top_k"], 5);
     assert_eq!(settings.headers, [("A".to_owned(), "b".to_owned())]);

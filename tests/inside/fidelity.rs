@@ -15,7 +15,7 @@ use inferometer::record::{GapHistogram, Part, RequestIdent, RequestRecord};
 use inferometer::rng::Seed;
 use inferometer::scenario::Load;
 use inferometer::selftest::{self, Fidelity, SelftestReport, SelftestSettings, Trust, label};
-use inferometer::sim::{MetronomeConfig, ReferenceServer, RequestTruth};
+use inferometer::sim::{MetronomeConfig, ReferenceServer, RequestTruth, Scheme};
 use inferometer::transport::{Exchange, TokenEvent, TokenSource, TokenTimeline};
 
 const MS: u64 = 1_000_000;
@@ -138,6 +138,7 @@ impl Dialect for Slow {
 fn short(levels: &[u32]) -> SelftestSettings {
     SelftestSettings {
         levels: levels.to_vec(),
+        https_levels: Vec::new(),
         ttft: Duration::from_millis(10),
         gap: Duration::from_millis(5),
         tokens: 8,
@@ -164,8 +165,8 @@ async fn a_report_has_rising_loads_and_survives_the_disk() {
         assert!(level.fidelity.matched >= u64::from(level.streams) * 2);
         assert!(level.events_per_s > 0.0);
     }
-    assert_eq!(report.proven().map(|level| level.streams), Some(8));
-    assert!(!report.is_beyond(8.0, 1.0) && report.is_beyond(8.1, 1.0));
+    assert_eq!(report.proven(Scheme::Http).map(|level| level.streams), Some(8));
+    assert!(!report.is_beyond(Scheme::Http, 8.0, 1.0) && report.is_beyond(Scheme::Http, 8.1, 1.0));
     assert!(report.idle.timer_lateness_p99_ms >= report.idle.timer_lateness_p50_ms);
     assert!(report.idle.schedule_lag_p99_ms.is_some());
     let text = serde_json::to_string(&report).unwrap();
@@ -191,16 +192,43 @@ async fn a_client_that_cannot_keep_up_is_not_called_faithful() {
     let report = selftest(&settings, Arc::new(Slow)).await;
     assert_eq!(report.levels.len(), 1, "the first level that fails is the last: {report:?}");
     assert_eq!(report.levels[0].trust, Trust::Beyond);
-    assert!(report.proven().is_none() && report.is_beyond(1.0, 1.0));
+    assert!(report.proven(Scheme::Http).is_none() && report.is_beyond(Scheme::Http, 1.0, 1.0));
     assert!(report.render().contains("not even one stream"));
+}
+
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn the_selftest_proves_https_by_the_same_path() {
+    let settings = SelftestSettings { https_levels: vec![1, 8], ..short(&[2]) };
+    let report = selftest(&settings, Arc::new(Completions)).await;
+    let proven = |scheme| report.proven(scheme).map(|level| level.streams);
+    assert_eq!((proven(Scheme::Http), proven(Scheme::Https)), (Some(2), Some(8)));
+    for level in &report.https_levels {
+        assert_eq!(level.fidelity.unmatched, 0, "{level:?}");
+        assert!(level.fidelity.matched >= u64::from(level.streams) * 2);
+    }
+    let shown = report.render();
+    assert!(shown.contains("http: this machine measures 2 streams"), "{shown}");
+    assert!(shown.contains("https: this machine measures 8 streams"), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
 }
 
 #[tokio::test]
 async fn the_metronome_logs_what_it_wrote() {
+    logs_what_it_wrote(Scheme::Http).await;
+}
+
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn the_metronome_logs_what_it_wrote_over_https() {
+    logs_what_it_wrote(Scheme::Https).await;
+}
+
+async fn logs_what_it_wrote(scheme: Scheme) {
     let clock = Clock::start();
-    let (ttft, gap) = (Duration::from_millis(20), Duration::from_millis(5));
-    let server =
-        ReferenceServer::start(MetronomeConfig { ttft, gap, log_limit: 100, clock }).unwrap();
+    let (ttft, gap, log_limit) = (Duration::from_millis(20), Duration::from_millis(5), 100);
+    let config = MetronomeConfig { scheme, ttft, gap, log_limit, clock };
+    let server = ReferenceServer::start(config).unwrap();
     let wire = selftest::wire_to(&server.url(), Arc::new(Completions)).unwrap();
     let job =
         selftest::round_job(Load::Concurrency(3), 6, 9, Duration::ZERO, Duration::from_millis(45));

@@ -56,6 +56,30 @@ fn codes(imported: &Imported) -> Vec<&str> {
     imported.run.findings.iter().map(|finding| finding.code.name()).collect()
 }
 
+/// vLLM 0.32.0 leaves these two lists in a file without `--save-detailed`.
+#[test]
+fn latencies_without_first_tokens_are_no_failures() {
+    let mut file = value("vllm-bench-cpu/completions-c8.json");
+    let lists = ["input_lens", "output_lens", "ttfts", "itls", "start_times", "generated_texts"];
+    for name in lists.into_iter().chain(["errors"]) {
+        file.as_object_mut().unwrap().remove(name);
+    }
+    let imported = document(&file.to_string()).unwrap();
+    let read = summary(&imported);
+    assert_eq!((read.completed, read.failed), (100, 0));
+    for (measure, field) in [
+        ("ttft_p50", "median_ttft_ms"),
+        ("tpot_mean", "mean_tpot_ms"),
+        ("itl_p99", "p99_itl_ms"),
+        ("e2el_mean", "mean_e2el_ms"),
+        ("output_throughput", "output_throughput"),
+    ] {
+        let (got, right) = (read.get(measure.parse().unwrap()), file[field].as_f64().unwrap());
+        let got = got.unwrap_or_else(|| panic!("{measure} is missing"));
+        assert!((got / right - 1.0).abs() < 2e-3, "{measure}: {got} against {right}");
+    }
+}
+
 /// Every statistic that a file holds, against what its import gives.
 fn agrees(file: &str, tolerance: f64, only: &[&str]) {
     let (imported, said) = (read(&[results(file)]).unwrap(), value(file));

@@ -227,6 +227,23 @@ fn sglang_writes_a_load_point_a_line() {
         assert_eq!(figure(&summary, measure), Some(right), "{measure}");
     }
     assert_eq!(found(&imported, "no_failures").len(), 1, "the file does not count failures");
+    // As the client wrote it, with its requests: E2EL is TTFT and the gaps, 0.05 % less than its own.
+    let real = read(&[sample("sglang/details.jsonl")]).unwrap();
+    assert_eq!(ids(&real), ["import/32x16/c2", "import/32x16/c4"]);
+    let lines = fs::read_to_string(sample("sglang/details.jsonl")).unwrap();
+    let said = lines.lines().next().unwrap().replace("Infinity", "\"inf\"");
+    let said: Value = serde_json::from_str(&said).unwrap();
+    let detailed = at(&real, "import/32x16/c2");
+    for (measure, name, within) in [
+        ("ttft_p99", "p99_ttft_ms", 1e-6),
+        ("tpot_mean", "mean_tpot_ms", 2e-3),
+        ("itl_mean", "mean_itl_ms", 1e-3),
+        ("e2el_p50", "median_e2e_latency_ms", 1e-3),
+    ] {
+        near(figure(&detailed, measure), said[name].as_f64().unwrap(), within);
+    }
+    assert_eq!((detailed.completed, detailed.failed), (12, 0));
+    assert_eq!(found(&real, "contradiction"), []);
     // 28.44 × 0.2774 s = 7.9 in flight where 16 were stated: the second line was copied.
     let told = found(&imported, "contradiction");
     assert!(told.is_empty(), "64 requests are too few for 16 slots to tell: {told:?}");

@@ -101,6 +101,7 @@ pub(crate) fn round(start: u32) -> StoredRound {
         telemetry: BTreeMap::from([("preemptions".into(), 0.0)]),
         series: BTreeMap::from([("running".into(), vec![(10 * S, 16.0), (11 * S, 15.0)])]),
         reported: BTreeMap::new(),
+        server: inferometer::record::ServerState::Ran,
         itl_by_position_ms: vec![(2, 5.5), (3, 5.25)],
     }
 }

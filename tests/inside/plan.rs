@@ -37,7 +37,7 @@ fn two_sided(starts: u32) -> Settings {
     let mut settings = Settings::for_url("");
     settings.target = command("new");
     settings.against = Some(command("base"));
-    settings.starts = starts;
+    settings.starts = Some(starts);
     settings
 }
 
@@ -125,6 +125,27 @@ fn rounds_of_a_start_go_round_all_points() {
 }
 
 #[test]
+fn two_sides_that_can_be_started_have_eight_pairs_and_a_burn_in_without_being_asked() {
+    let mut settings = two_sided(1);
+    settings.starts = None;
+    let plan = build(&matrix(), &settings).unwrap();
+    assert_eq!((plan.design, plan.starts.len()), (Design::Interleaved, 16));
+    assert!(plan.burn_in && plan.describe(200).contains("one unmeasured start each"));
+    let whole_s = plan.estimate(&plan.expected).seconds;
+    settings.skip.burn_in = true;
+    let plan = build(&matrix(), &settings).unwrap();
+    assert!(!plan.burn_in && plan.estimate(&plan.expected).seconds < whole_s - 100.0);
+    // One side alone, or a server that nobody starts, is started once.
+    settings.against = None;
+    assert_eq!(build(&matrix(), &settings).unwrap().starts.len(), 1);
+    // What a budget leaves of the pairs is told.
+    settings = two_sided(8);
+    settings.budget = Some(Duration::from_secs(60));
+    let plan = build(&matrix(), &settings).unwrap();
+    assert!(plan.given_up.iter().any(|text| text.contains("fits 1 pair")), "{:?}", plan.given_up);
+}
+
+#[test]
 fn routes_alternate_within_one_start() {
     let mut settings = Settings::for_url("http://gateway");
     settings.against = Some(Target { url: "http://direct".into(), launch: Launch::External });
@@ -142,7 +163,7 @@ fn routes_alternate_within_one_start() {
 #[test]
 fn what_nobody_can_start_is_refused() {
     let mut settings = Settings::for_url("http://h");
-    settings.starts = 8;
+    settings.starts = Some(8);
     let text = build(&matrix(), &settings).unwrap_err().render();
     assert!(text.contains("8 starts") && text.contains("--server-cmd"), "{text}");
     settings.against = Some(command("base"));
@@ -424,6 +445,7 @@ fn plans_print_within_the_width() {
 fn a_plan_reads_well() {
     let mut settings = two_sided(2);
     settings.budget = Some(Duration::from_secs(900));
+    settings.skip.burn_in = true;
     let plan = build(&matrix(), &settings).unwrap();
     insta::assert_snapshot!(plan.describe(80), @r#"
     6 load points, 2 rate-1 references, 2 starts
@@ -458,6 +480,7 @@ fn a_plan_reads_well() {
     for the budget: requests a round: 214 in place of 872 (first start)
     for the budget: requests of the reference: 20 in place of 120 (first start)
     for the budget: restarts: 1 in place of 2
+    for the budget: fits 1 pair of restarts: fewer than 5 decide only gross changes
     for the budget: even so about 16 min 31 s are needed, not 15 min: choose fewer
         load points
     "#);

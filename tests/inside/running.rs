@@ -47,7 +47,7 @@ async fn a_warm_up_and_a_reference_tell_how_far_they_are() {
     // Some 100 ms a request: no warm-up is stable before its limit.
     let mut settings = Settings::for_simulator(Preset::Statistics.name());
     settings.output_dir = folder.path().to_owned();
-    (settings.starts, settings.reference_requests) = (1, 2);
+    (settings.starts, settings.reference_requests) = (Some(1), 2);
     let mut heard = Heard::default();
     harness(settings).run(&mut heard, &Interrupt::new()).await.unwrap();
     let points: Vec<&str> = heard.0.iter().map(|(point, ..)| point.as_str()).collect();

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::float_cmp)] // a test may
 
 use inferometer::api::Content;
+use inferometer::diagnose::samples;
 use inferometer::metric::{Measure, Metric, Statistic};
 use inferometer::plan::{Phase, PlannedRequest, Side};
 use inferometer::record::health::{OfferedLoad, sends_inside};
@@ -15,7 +16,7 @@ use inferometer::scenario::Slo;
 use inferometer::summary::multiple::{self, Denominator};
 use inferometer::summary::steadiness::{self, Steadiness};
 use inferometer::summary::{
-    RoundInput, Series, Summary, by_start, distribution::Distribution, health, samples, summarise,
+    RoundInput, Series, Summary, by_start, distribution::Distribution, health, summarise,
 };
 use inferometer::transport::client::TokenSource;
 use inferometer::transport::{Exchange, FailureKind, TokenEvent, TokenTimeline};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::figures;
-use super::{Outcome, mode_sentence, plural};
+use super::{ID_LIMIT, Outcome, mode_sentence, plural};
 use crate::compare::gate_reason::NOTHING_MEASURED;
 use crate::compare::{Cell, Comparison, GateCause, GateReason, Mode, SuiteResult, Verdict};
 use crate::metric::Measure;
@@ -17,8 +17,6 @@ use crate::units;
 
 /// Measures told over all load points.
 const OVERALL_TOLD: usize = 8;
-/// Longest name in the banner.
-pub(super) const ID_LIMIT: usize = 64;
 /// Longest words of a server in the banner.
 const MESSAGE_LIMIT: usize = 160;
 /// Load points told in the banner.
@@ -96,6 +94,9 @@ pub fn headline(input: &ReportInput) -> String {
             kinds => format!("all measured requests failed ({kinds})"),
         };
     }
+    if let Some(lost) = lost(input) {
+        return lost;
+    }
     if Outcome::of(input) == Outcome::Missed {
         let mut missed = super::outcome::missed(input);
         let first = missed.next().unwrap_or_default();
@@ -103,6 +104,10 @@ pub fn headline(input: &ReportInput) -> String {
             0 => first.to_owned(),
             more => format!("{first}, and {}", plural(more, "more limit")),
         };
+    }
+    let failed = input.gate.reasons.iter().find(|r| r.cause == GateCause::FailedStarts);
+    if let Some(failed) = failed.filter(|_| Outcome::of(input) != Outcome::Regressed) {
+        return failed.text.clone();
     }
     if input.comparisons.is_empty() {
         return format!("{}; no baseline to compare with", plural(points, "load point"));
@@ -118,6 +123,23 @@ pub fn headline(input: &ReportInput) -> String {
         [_] if gated.len() > 1 => format!("all {total} {}", gated[0].1.verdict.label()),
         parts => format!("of {total}: {}", parts.join(", ")),
     }
+}
+
+/// What the gate says of a lost server and of what was not measured; `None` if all was measured.
+fn lost(input: &ReportInput) -> Option<String> {
+    let outcome = Outcome::of(input);
+    if !matches!(outcome, Outcome::ServerLost | Outcome::Incomplete) {
+        return None;
+    }
+    let of_loss = |reason: &&GateReason| {
+        matches!(reason.cause, GateCause::ServerLost | GateCause::PointMissing)
+    };
+    let mut reasons = input.gate.reasons.iter().filter(of_loss);
+    let first = reasons.next()?.text.clone();
+    Some(match reasons.count() {
+        0 => first,
+        more => format!("{first}; {}", plural(more, "more load point")),
+    })
 }
 
 /// The failures of the reported side by kind: `12 server errors, 5 timeouts`.
@@ -377,7 +399,7 @@ pub fn limits(input: &ReportInput) -> Vec<String> {
     let subject = input.subject();
     let mut lines = Vec::new();
     for (name, measure) in [("output", Measure::THROUGHPUT), ("requests", Measure::QPS)] {
-        if let Some((text, at)) = super::compare::peak(input, subject, measure) {
+        if let Some((text, at)) = figures::peak(input, subject, measure) {
             let at = super::shorten(&at, ID_LIMIT);
             let whose = match input.sides.last() {
                 Some(side) if input.sides.len() > 2 => {
@@ -403,9 +425,10 @@ pub fn limits(input: &ReportInput) -> Vec<String> {
     }
     let is_beyond = |p: &&crate::report::PointInput| {
         let status = p.side(subject).map(|side| side.status);
-        matches!(status, Some(RoundStatus::Saturated | RoundStatus::Overloaded))
+        matches!(status, Some(RoundStatus::Saturated))
     };
     let beyond: Vec<&str> = input.points.iter().filter(is_beyond).map(|p| p.id.as_str()).collect();
+    lines.extend(failing(input));
     match beyond.as_slice() {
         [] => {}
         [one] => lines.push(format!("beyond capacity: {}", super::shorten(one, ID_LIMIT))),
@@ -415,6 +438,30 @@ pub fn limits(input: &ReportInput) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The load points where so much failed that they show no limit, a line per state of the server.
+fn failing(input: &ReportInput) -> Vec<String> {
+    let mut told: Vec<(String, Vec<String>)> = Vec::new();
+    for point in &input.points {
+        let Some(side) = point.side(input.subject()) else { continue };
+        if !side.status.is_failing() || side.server.is_ran() {
+            continue;
+        }
+        let (words, id) = (side.server.words(), super::shorten(&point.id, ID_LIMIT));
+        match told.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, ids)) => ids.push(id),
+            None => told.push((words, vec![id])),
+        }
+    }
+    let line = |(words, ids): (String, Vec<String>)| match ids.as_slice() {
+        [one] => format!("no limit is shown at {one}: the server {words}"),
+        ids => {
+            let more = plural(ids.len() - 1, "more load point");
+            format!("no limit is shown at {} and {more}: the server {words}", ids[0])
+        }
+    };
+    told.into_iter().map(line).collect()
 }
 
 /// Scenarios whose knees are told.
@@ -436,7 +483,7 @@ fn others(input: &ReportInput, measure: Measure) -> String {
     let sides = input.sides.iter().enumerate().take(input.subject()).take(PEAKS_TOLD);
     let peaks: Vec<String> = sides
         .filter_map(|(index, side)| {
-            let (text, _) = super::compare::peak(input, index, measure)?;
+            let (text, _) = figures::peak(input, index, measure)?;
             Some(format!("{}: {text}", super::shorten(&side.name, ID_LIMIT)))
         })
         .collect();

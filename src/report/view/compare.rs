@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{value, value_unit};
+use super::value;
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::record::{Finding, FindingCode, Severity};
@@ -91,6 +91,10 @@ pub struct BestOf {
     pub best: bool,
 }
 
+/// The facts of the client's machine, its GPU and its driver that may explain a difference.
+const MACHINE: [&str; 6] =
+    ["client_version", "hostname", "cpu_model", "cpu_cores", "gpu", "gpu_driver"];
+
 /// The settings and facts of a side, as far as they may explain a difference.
 fn parameters(side: &SideInput) -> BTreeMap<String, String> {
     let Some(run) = side.runs.last() else { return BTreeMap::new() };
@@ -112,6 +116,8 @@ fn parameters(side: &SideInput) -> BTreeMap<String, String> {
         }
         all.extend(server.engine_settings.clone());
     }
+    let machine = MACHINE.into_iter().filter_map(|name| run.environment.get_key_value(name));
+    all.extend(machine.map(|(name, value)| (name.to_owned(), value.clone())));
     all.extend(run.metadata.clone());
     all
 }
@@ -191,7 +197,7 @@ pub fn view(input: &ReportInput) -> CompareView {
 
 fn charts(input: &ReportInput) -> Vec<Chart> {
     let groups = input.groups();
-    let several = groups.iter().filter(|g| super::index::has_load(input, g)).count() > 1;
+    let several = groups.iter().filter(|g| input.has_load(g)).count() > 1;
     let named = |group: &&str| {
         let mut charts = super::group::card_charts(input, group);
         for chart in charts.iter_mut().filter(|_| several) {
@@ -199,7 +205,7 @@ fn charts(input: &ReportInput) -> Vec<Chart> {
         }
         charts
     };
-    let with_load = groups.iter().filter(|g| super::index::has_load(input, g));
+    let with_load = groups.iter().filter(|g| input.has_load(g));
     with_load.take(GROUPS_DRAWN).flat_map(named).collect()
 }
 
@@ -258,13 +264,4 @@ fn best(measure: Measure, values: impl Iterator<Item = Option<f64>>) -> Option<f
         let b_wins = super::is_better(measure, b - a) == Some(true);
         if b_wins { b } else { a }
     })
-}
-
-/// The best number of a measure over all load points of a side, with its load point's id.
-#[must_use]
-pub fn peak(input: &ReportInput, side: usize, measure: Measure) -> Option<(String, String)> {
-    let loads = input.points.iter().filter(|p| p.phase == Phase::Load);
-    let with = loads.filter_map(|p| Some((p, p.get(side, measure).filter(|v| *v > 0.0)?)));
-    let (point, number) = with.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some((value_unit(measure, Some(number)), point.id.clone()))
 }

@@ -4,13 +4,13 @@ use serde::Serialize;
 
 use super::{
     COLUMNS, cell_note, cell_rank, change, change_interval, slug, value, value_interval,
-    verdict_class, verdict_mark,
+    value_unit, verdict_class, verdict_mark,
 };
 use crate::compare::{Cell, Comparison, Verdict};
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::record::stored::RoundStatus;
-use crate::record::{Finding, FindingCode, RequestRecord};
+use crate::record::{Finding, FindingCode, RequestRecord, ServerState};
 use crate::report::{PointInput, PointSide, ReportInput};
 use crate::scenario::Load;
 use crate::units;
@@ -99,7 +99,7 @@ pub fn figure_rows(input: &ReportInput, point: &PointInput) -> Vec<FigureRow> {
             href: point_href(point),
             side: if several { side.name.clone() } else { String::new() },
             series: index,
-            status: status_words(point.phase, figures.status).to_owned(),
+            status: status_words(point.phase, figures),
             numbers: COLUMNS.iter().map(|m| number(figures, *m)).collect(),
         })
     };
@@ -135,14 +135,35 @@ fn number(figures: &PointSide, measure: Measure) -> Number {
 
 /// What a reader should know of a point before its numbers; empty where all is well.
 #[must_use]
-pub fn status_words(phase: Phase, status: RoundStatus) -> &'static str {
-    match (status, phase) {
+pub fn status_words(phase: Phase, side: &PointSide) -> String {
+    match (&side.server, side.status) {
+        (server, _) if server.is_lost() => return server_word(server).to_owned(),
+        (server, RoundStatus::Overloaded | RoundStatus::Stopped) if !server.is_ran() => {
+            return server_word(server).to_owned();
+        }
+        _ => {}
+    }
+    let words = match (side.status, phase) {
         (RoundStatus::Saturated, _) => "saturated",
         (RoundStatus::Overloaded, _) => "overloaded",
         (RoundStatus::Stopped, _) => "stopped",
         (RoundStatus::Interrupted, _) => "interrupted",
         (RoundStatus::Complete, Phase::Reference) => "reference",
         (RoundStatus::Complete, _) => "",
+    };
+    words.to_owned()
+}
+
+/// The state of a server in a word or two, for a column.
+fn server_word(server: &ServerState) -> &'static str {
+    match server {
+        ServerState::Ran => "",
+        ServerState::Restarted => "restarted",
+        ServerState::Degraded { .. } => "failing",
+        ServerState::Refused { .. } => "refused",
+        ServerState::Hung => "hung",
+        ServerState::StoppedAnswering { .. } => "server lost",
+        ServerState::Died { .. } => "died",
     }
 }
 
@@ -457,4 +478,14 @@ pub fn latencies(record: &RequestRecord) -> Latencies {
     let after = after.filter(|n| *n > 0);
     let tpot_ms = e2el_ms.zip(ttft_ms).zip(after).map(|((e, t), n)| (e - t) / f64::from(n));
     Latencies { ttft_ms, e2el_ms, tpot_ms }
+}
+
+/// The best number of a measure over all load points of a side, with its load point's id.
+#[must_use]
+pub fn peak(input: &ReportInput, side: usize, measure: Measure) -> Option<(String, String)> {
+    let serves = |p: &&PointInput| p.side(side).is_some_and(|side| !side.status.is_failing());
+    let loads = input.points.iter().filter(|p| p.phase == Phase::Load).filter(serves);
+    let with = loads.filter_map(|p| Some((p, p.get(side, measure).filter(|v| *v > 0.0)?)));
+    let (point, number) = with.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some((value_unit(measure, Some(number)), point.id.clone()))
 }

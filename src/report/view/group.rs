@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::figures::{self, FigureRow, Head};
-use super::{length_words, load_number};
+use super::length_words;
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::report::chart::{self, Chart, Point, Series, Weight};
@@ -150,7 +150,7 @@ fn load_charts(input: &ReportInput, points: &[&PointInput], brief: bool) -> Vec<
             if series.iter().all(nothing) {
                 return None;
             }
-            let mut loads: Vec<f64> = points.iter().map(|p| load_number(p.point.load)).collect();
+            let mut loads: Vec<f64> = points.iter().map(|p| p.point.load.level()).collect();
             loads.sort_by(f64::total_cmp);
             loads.dedup();
             Some(chart::load::chart(title, metric, x_label(points), &loads, series))
@@ -206,7 +206,7 @@ fn line_points(points: &[&PointInput], side: usize, measure: Measure, rank: usiz
     let point = |p: &&PointInput| {
         let interval = p.side(side)?.intervals.get(&measure.name()).copied().filter(|_| rank == 0);
         Some(Point {
-            x: load_number(p.point.load),
+            x: p.point.load.level(),
             y: p.get(side, measure)? * percent,
             interval: interval.map(|(low, high)| (low * percent, high * percent)),
             label: None,

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::banner::{Banner, ID_LIMIT, banner};
+use super::ID_LIMIT;
+use super::banner::{Banner, banner};
 use super::figures::{self, ChangeRow, Entry, FigureRow, FindingView, Head};
 use super::{identity, plural};
 use crate::plan::Phase;
@@ -103,11 +104,6 @@ pub fn view(input: &ReportInput) -> IndexView {
     }
 }
 
-/// Whether a group holds more than references.
-pub(super) fn has_load(input: &ReportInput, group: &str) -> bool {
-    input.points.iter().any(|p| p.point.group == group && p.phase == Phase::Load)
-}
-
 fn cards(input: &ReportInput) -> Vec<GroupCard> {
     let groups = input.groups();
     let with_charts = groups.len() <= CARDS_WITH_CHARTS;
@@ -142,6 +138,6 @@ fn cards(input: &ReportInput) -> Vec<GroupCard> {
     };
     let mut groups = groups;
     // References last: they are what others are measured by.
-    groups.sort_by_key(|name| !has_load(input, name));
+    groups.sort_by_key(|name| !input.has_load(name));
     groups.iter().map(card).collect()
 }

@@ -19,6 +19,9 @@ use crate::scenario::length::Weighted;
 use crate::scenario::{Length, Load, LoadPoint};
 use crate::units;
 
+/// Longest name in the banner.
+pub(super) const ID_LIMIT: usize = 64;
+
 /// The numbers of the tables, in their order.
 pub const COLUMNS: [Measure; 9] = [
     Measure::QPS,
@@ -207,10 +210,10 @@ pub fn mode_sentence(comparison: &Comparison) -> &'static str {
         Mode::History => "new restarts against a baseline gathered over time",
         Mode::Routes => "two routes to one running engine, rounds in turn",
         Mode::SingleStart if comparison.blocks > 1 => {
-            "too few restarts for a verdict: advice only, since a change cannot be told from a restart"
+            "too few restarts: only a change that no restart makes is called one"
         }
         Mode::SingleStart => {
-            "one restart against one: advice only, since a change cannot be told from a restart"
+            "one restart against one: only a change that no restart makes is called one"
         }
     }
 }
@@ -260,15 +263,6 @@ pub fn load_words(load: Load) -> String {
             }
             text
         }
-    }
-}
-
-/// A load as a number for an axis: requests in flight, or requests per second.
-#[must_use]
-pub fn load_number(load: Load) -> f64 {
-    match load {
-        Load::Concurrency(n) => f64::from(n),
-        Load::RequestRate(rate) => rate.per_s,
     }
 }
 

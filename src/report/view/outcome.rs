@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use crate::compare::{GateCause, GateReason, Verdict, gate};
+use crate::compare::{Cell, GateCause, GateReason, Verdict, gate};
+use crate::metric::Metric;
 use crate::report::ReportInput;
 
 /// What a report says in one word.
@@ -13,6 +14,10 @@ pub enum Outcome {
     Measured,
     /// Nothing to compare with, and no request completed.
     Failed,
+    /// The server was lost in the middle of the run.
+    ServerLost,
+    /// Nothing to compare with, and load points of the plan have no figures.
+    Incomplete,
     /// A gated cell got worse.
     Regressed,
     /// A limit that was required was missed, and nothing got worse.
@@ -23,8 +28,8 @@ pub enum Outcome {
     Improved,
     /// Shown to be as before.
     Unchanged,
-    /// Nothing changed that the data can tell; of some numbers they cannot.
-    NoChangeFound,
+    /// Nothing changed that the data can tell, and of some numbers they cannot.
+    Undecided,
     /// Not enough data to say.
     Inconclusive,
 }
@@ -34,12 +39,17 @@ impl Outcome {
     /// the gated cells.
     #[must_use]
     pub fn of(input: &ReportInput) -> Self {
+        let has = |cause: &GateCause| input.gate.reasons.iter().any(|r| r.cause == *cause);
+        if has(&GateCause::ServerLost) {
+            return Self::ServerLost;
+        }
         if input.comparisons.is_empty() {
             // Where a load point is stopped early, none of its failures is a measured request.
             let (completed, _) = super::requests(input);
             return match input.gate.exit_code {
                 _ if completed == 0 => Self::Failed,
                 gate::REGRESSION => Self::Missed,
+                _ if has(&GateCause::PointMissing) => Self::Incomplete,
                 _ => Self::Measured,
             };
         }
@@ -62,8 +72,8 @@ impl Outcome {
             Self::Improved
         } else if !any(&[Verdict::Unchanged, Verdict::WithinNoise]) {
             Self::Inconclusive
-        } else if any(&[Verdict::Inconclusive]) {
-            Self::NoChangeFound
+        } else if !is_shown_unchanged(cells) {
+            Self::Undecided
         } else {
             Self::Unchanged
         }
@@ -75,12 +85,14 @@ impl Outcome {
         match self {
             Self::Measured => "Measured",
             Self::Failed => "Nothing completed",
+            Self::ServerLost => "Server lost",
+            Self::Incomplete => "Incomplete",
             Self::Regressed => "Regressed",
             Self::Missed => "Limit missed",
             Self::Invalid => "Not valid",
             Self::Improved => "Improved",
             Self::Unchanged => "Unchanged",
-            Self::NoChangeFound => "No change found",
+            Self::Undecided => "Not decided",
             Self::Inconclusive => "Not enough data",
         }
     }
@@ -90,13 +102,18 @@ impl Outcome {
     pub fn class(self) -> &'static str {
         match self {
             Self::Measured => "neutral",
-            Self::Regressed | Self::Missed | Self::Failed => "bad",
-            Self::Invalid => "warn",
+            Self::Regressed | Self::Missed | Self::Failed | Self::ServerLost => "bad",
+            Self::Invalid | Self::Incomplete => "warn",
             Self::Improved => "good",
-            Self::Unchanged | Self::NoChangeFound => "calm",
-            Self::Inconclusive => "unsure",
+            Self::Unchanged => "calm",
+            Self::Undecided | Self::Inconclusive => "unsure",
         }
     }
+}
+
+/// Whether every gated latency and throughput is shown to be as before.
+fn is_shown_unchanged<'a>(mut cells: impl Iterator<Item = &'a Cell>) -> bool {
+    cells.all(|cell| cell.verdict == Verdict::Unchanged || cell.measure.metric == Metric::ErrorRate)
 }
 
 /// The limits that were required and missed, a sentence each.

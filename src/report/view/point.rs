@@ -146,8 +146,7 @@ pub fn view(input: &ReportInput, point: &PointInput) -> PointView {
         words: point_words(&point.point),
         group: point.point.group.clone(),
         status: subject
-            .map_or("not measured", |s| figures::status_words(point.phase, s.status))
-            .to_owned(),
+            .map_or_else(|| "not measured".to_owned(), |s| figures::status_words(point.phase, s)),
         sides: input
             .sides
             .iter()

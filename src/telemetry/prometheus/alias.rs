@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Sample, Totals};
+use super::text::Sample;
 
 /// How a signal behaves over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,15 @@ pub enum Signal {
 }
 
 use Signal::*;
+
+/// Sum and count of a histogram: a mean over a round is the ratio of their differences.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Totals {
+    /// Sum of all observations, in the signal's own unit.
+    pub sum: f64,
+    /// Observations.
+    pub count: f64,
+}
 
 /// How the samples of one name, told apart by labels, become one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

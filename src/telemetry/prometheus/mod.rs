@@ -5,17 +5,8 @@ use std::collections::BTreeMap;
 mod alias;
 mod text;
 
-pub use alias::{Signal, SignalKind};
+pub use alias::{Signal, SignalKind, Totals};
 pub use text::{Sample, parse};
-
-/// Sum and count of a histogram: a mean over a round is the ratio of their differences.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Totals {
-    /// Sum of all observations, in the signal's own unit.
-    pub sum: f64,
-    /// Observations.
-    pub count: f64,
-}
 
 /// One reading of a server's `/metrics`. What the server does not offer is absent, never 0.
 #[derive(Debug, Clone, Default, PartialEq)]

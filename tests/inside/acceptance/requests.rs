@@ -4,7 +4,8 @@ use super::Figure;
 use super::criterion;
 use super::server::{Load, Round, Start};
 use crate::compare::cell::Cell;
-use crate::compare::decide::{DeviationTest, Options, decide};
+use crate::compare::decide::decide;
+use crate::compare::options::{Levels, Options};
 use crate::compare::verdict::Verdict;
 use crate::metric::Measure;
 use crate::rng::Seed;
@@ -44,11 +45,13 @@ struct Found {
 /// what Holm's correction leaves the first of 80.
 fn tail_found(load: Load, reports: u32, seed: Seed) -> Found {
     const BLOCKS: u64 = 12;
-    let options =
-        Options { alpha: 0.05 / 80.0, deviation: DeviationTest::Off, ..Options::default() };
+    let options = Options {
+        levels: Levels { cells: 0.05 / 80.0, suite: 0.0, deviation: 0.0 },
+        ..Options::for_points(1)
+    };
     let regressed = |base: &[Option<f64>], new: Vec<Option<f64>>| {
         let cell = Cell::gated(0, Measure::TTFT_P99, base.to_vec(), new);
-        let cell = Cell { floor: 0.05, margin: 0.05, ..cell };
+        let cell = Cell { floor: 0.05, margin: 0.05, ..cell.alternating() };
         decide(&[cell], &options).cells[0].verdict == Verdict::Regressed
     };
     let (mut unchanged, mut slower) = (0_u32, 0_u32);

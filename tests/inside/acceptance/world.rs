@@ -33,6 +33,8 @@ pub struct World {
     pub common_sd: f64,
     /// The offset of a side's day, as a standard deviation; both sides have a day of their own.
     pub day_sd: f64,
+    /// How much slower the server becomes over the whole run, as a log.
+    pub drift: f64,
 }
 
 /// How much slower the new side truly is, as a ratio minus one.
@@ -87,7 +89,32 @@ impl World {
                 CellNoise { scenario, measure, floor, own_sd }
             })
         });
-        Self { cells: cells.collect(), common_sd, day_sd: 0.0 }
+        Self { cells: cells.collect(), common_sd, day_sd: 0.0, drift: 0.0 }
+    }
+
+    /// Five measures at so many load points whose starts all differ by this much (as a standard
+    /// deviation), with nothing in common.
+    #[must_use]
+    pub fn even(scenarios: usize, start_sd: f64) -> Self {
+        let measures = [
+            Measure::ITL_P50,
+            Measure::THROUGHPUT,
+            Measure::TPOT_MEAN,
+            Measure::TTFT_P50,
+            Measure::TTFT_P99,
+        ];
+        let own_sd = start_sd * std::f64::consts::SQRT_2;
+        let cells = measures.into_iter().flat_map(|measure| {
+            let floor = measure.floor();
+            (0..scenarios).map(move |scenario| CellNoise { scenario, measure, floor, own_sd })
+        });
+        Self { cells: cells.collect(), common_sd: 0.0, day_sd: 0.0, drift: 0.0 }
+    }
+
+    /// How many load points it has.
+    #[must_use]
+    pub fn points(&self) -> usize {
+        self.cells.iter().map(|cell| cell.scenario + 1).max().unwrap_or(0)
     }
 
     /// The same with starts that differ by 2 % instead of 1 % (0.9 % of it common, 0.4 % own).
@@ -126,15 +153,16 @@ impl World {
                 own_sd: start_sd * std::f64::consts::SQRT_2,
             })
         });
-        Self { cells: cells.collect(), common_sd: 0.0, day_sd: 0.0 }
+        Self { cells: cells.collect(), common_sd: 0.0, day_sd: 0.0, drift: 0.0 }
     }
 
     /// The cells of a report.
     #[must_use]
     pub fn report(&self, starts: Starts, effect: Effect, seed: Seed) -> Vec<Cell> {
         let mut rng = seed.rng();
-        let base = self.side(starts.base, &mut rng);
-        let new = self.side(starts.new, &mut rng);
+        // Blocks alternate: the base runs first in the even ones.
+        let base = self.side(starts.base, |block| block % 2, &mut rng);
+        let new = self.side(starts.new, |block| 1 - block % 2, &mut rng);
         let sides = base.into_iter().zip(new);
         self.cells
             .iter()
@@ -144,11 +172,19 @@ impl World {
     }
 
     /// The logs of one side's starts, by cell; more is worse. A side has half a pair's variance.
-    fn side(&self, starts: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
+    fn side(
+        &self,
+        starts: usize,
+        position: impl Fn(usize) -> usize,
+        rng: &mut ChaCha8Rng,
+    ) -> Vec<Vec<f64>> {
         let half = std::f64::consts::FRAC_1_SQRT_2;
         let day = self.day_sd * normal(rng);
-        let common: Vec<f64> =
-            (0..starts).map(|_| day + half * self.common_sd * normal(rng)).collect();
+        let steps = 2.0 * starts.max(1) as f64;
+        let drifted = |start: usize| self.drift * (2 * start + position(start)) as f64 / steps;
+        let common: Vec<f64> = (0..starts)
+            .map(|start| day + drifted(start) + half * self.common_sd * normal(rng))
+            .collect();
         let of_cell = |noise: &CellNoise| {
             common.iter().map(|common| common + half * noise.own_sd * normal(rng)).collect()
         };
@@ -175,5 +211,6 @@ fn cell(noise: &CellNoise, base: Vec<f64>, new: Vec<f64>, effect: Effect) -> Cel
         logs.into_iter().map(|log| Some((sign * (log + shift)).exp())).collect()
     };
     let cell = Cell::gated(noise.scenario, noise.measure, values(base, 0.0), values(new, shift));
+    let cell = cell.alternating();
     Cell { floor: noise.floor, margin: noise.floor, ..cell }
 }

@@ -71,7 +71,7 @@ fn only_the_named_figures_gate() {
     let settings = JudgeSettings { gate: Some(vec![Measure::ITL_P99]), ..JudgeSettings::default() };
     let standing =
         inferometer::compare::design::standing(&base, &new, Pairing::Blocks, DaySpread::None, "");
-    let judging = inferometer::compare::judge::Judging {
+    let judging = inferometer::compare::design::Judging {
         standing: &standing,
         settings: &settings,
         looks: 1,

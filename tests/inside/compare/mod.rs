@@ -6,13 +6,14 @@ mod gate;
 mod live;
 mod modes;
 mod servers;
+mod starts;
 mod stored;
 
 use std::path::Path;
 
+use inferometer::analysis::{Conclusion, rebuild_report};
 use inferometer::compare::Comparison;
 use inferometer::drive::Interrupt;
-use inferometer::harness::{Conclusion, rebuild_report};
 use inferometer::record::stored::{Health, RoundStatus};
 use inferometer::report::progress::Silent;
 use inferometer::rng::Seed;
@@ -33,7 +34,7 @@ fn short(folder: &Path, starts: u32, seed: u64) -> Settings {
     settings.target.launch = simulator(1.0);
     settings.skip.reference = true;
     settings.skip.warm_up = true;
-    settings.starts = starts;
+    settings.starts = Some(starts);
     settings.num_prompts = Some(32);
     settings.seed = Seed(seed);
     settings.output_dir = folder.to_path_buf();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use inferometer::compare::{GateCause, Verdict};
+use inferometer::compare::{GateCause, GateReason, Verdict};
 use inferometer::metric::Measure;
 use inferometer::record::FindingCode;
 use inferometer::record::stored::RunStatus;
@@ -43,9 +43,10 @@ fn settings(folder: &Path, starts: u32, faults: &str) -> Settings {
     settings.against = Some(target);
     settings.skip.reference = true;
     settings.skip.warm_up = true;
+    settings.skip.burn_in = true;
     settings.cool_down = Duration::ZERO;
     settings.num_prompts = Some(40);
-    settings.starts = starts;
+    settings.starts = Some(starts);
     settings.output_dir = folder.join("out");
     settings
 }
@@ -56,7 +57,13 @@ async fn a_server_that_dies_or_never_gets_ready_costs_its_pair_and_no_more() {
     // The third launch is killed after a second, the sixth never listens.
     let faults = "[ $n = 3 ] && dying\n[ $n = 6 ] && exec sleep 60";
     let settings = settings(folder.path(), 4, faults);
-    run(&settings).await.unwrap();
+    let conclusion = run(&settings).await.unwrap();
+    // The new side has two starts that failed, and that fails the gate.
+    assert_eq!(conclusion.gate.exit_code, 4, "{:?}", conclusion.gate);
+    let of_starts = |r: &&GateReason| r.cause == GateCause::FailedStarts;
+    let failed: Vec<_> = conclusion.gate.reasons.iter().filter(of_starts).collect();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(failed[0].text.starts_with("2 of 4 restarts failed"), "{failed:?}");
     let id = newest_run(&settings);
     let stored = Store::open(&settings.output_dir).unwrap().load_run(&id).unwrap();
     assert_eq!(stored.status, RunStatus::Complete);
@@ -69,7 +76,7 @@ async fn a_server_that_dies_or_never_gets_ready_costs_its_pair_and_no_more() {
     assert_eq!(found.blocks, 2);
     let step = found.cells.iter().find(|c| c.measure == Measure::ITL_P50).unwrap();
     assert_eq!(step.verdict, Verdict::Inconclusive);
-    assert!(step.reason_text().contains("2 valid restarts, 5 are needed"), "{step:?}");
+    assert!(found.advice.as_ref().unwrap().contains("2 pairs of restarts"), "{:?}", found.advice);
     assert!(step.blocks_needed.unwrap() >= 5 && step.minimum_detectable.is_some(), "{step:?}");
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use inferometer::analysis::compare_stored;
 use inferometer::compare::{Mode, Verdict};
-use inferometer::harness::compare_stored;
 use inferometer::metric::Measure;
 use inferometer::settings::JudgeSettings;
 use inferometer::store::Store;

@@ -1,5 +1,6 @@
 //! Rounds that end early keep what was measured.
 
+use inferometer::record::ServerState;
 use inferometer::record::stored::RoundStatus;
 use inferometer::transport::FailureKind;
 
@@ -15,6 +16,51 @@ async fn failing_requests_stop_the_point_and_are_all_kept() {
     assert!((20..=24).contains(&sent), "{sent}");
     assert!(outcome.records.iter().all(|r| r.failure == Some(FailureKind::ServerError)));
     assert!(outcome.window_close_ns >= outcome.window_open_ns);
+    let state = ServerState::of(&outcome.records);
+    assert_eq!(state, ServerState::Degraded { failure: FailureKind::ServerError });
+    assert!(!state.is_lost());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusing_server_is_named_by_its_status() {
+    let bench = Bench::start(Script { status: 429, ..Script::default() }).await;
+    let outcome = bench.round(&job(Load::Concurrency(4), 1_000)).await;
+    assert_eq!(ServerState::of(&outcome.records), ServerState::Refused { status: 429 });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_hangs_ends_the_point_within_two_limits() {
+    for slots in [1, 4] {
+        let script = Script { hangs_after: 6, ..Script::default() };
+        let mut bench = Bench::start(script).await;
+        let url = BaseUrl::parse(&format!("http://{}", bench.server.addr)).unwrap();
+        let mut settings = ClientSettings::new(url);
+        settings.timeouts.first_byte = Duration::from_millis(700);
+        Arc::get_mut(&mut bench.wire).unwrap().client = Client::new(settings).unwrap();
+        let outcome = bench.round(&job(Load::Concurrency(slots), 1_000)).await;
+        assert_eq!(outcome.status, RoundStatus::Stopped);
+        assert_eq!(
+            (completed(&outcome), ServerState::of(&outcome.records)),
+            (6, ServerState::Hung)
+        );
+        let failed = outcome.records.iter().filter(|r| r.outcome == Outcome::Failed).count();
+        // Those that were sent in place of the first to time out may end in the drain.
+        assert!((2..=2 * slots as usize + 1).contains(&failed), "{failed} at c{slots}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_gone_ends_the_point_and_is_lost() {
+    let mut bench = Bench::start(Script::default()).await;
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    bench.server.addr = gone.local_addr().unwrap();
+    drop(gone);
+    Arc::get_mut(&mut bench.wire).unwrap().client = client(&bench.server);
+    let outcome = bench.round(&job(Load::Concurrency(4), 1_000)).await;
+    assert_eq!(outcome.status, RoundStatus::Stopped);
+    let state = ServerState::of(&outcome.records);
+    assert_eq!(state, ServerState::StoppedAnswering { failure: FailureKind::ConnectRefused });
+    assert!(state.is_lost());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,8 +9,8 @@ mod tokens;
 use std::path::Path;
 use std::time::Duration;
 
+use inferometer::analysis::Conclusion;
 use inferometer::drive::Interrupt;
-use inferometer::harness::Conclusion;
 use inferometer::record::{Finding, Outcome, Part, RequestRecord, StoredRound, StoredRun};
 use inferometer::report::progress::Silent;
 use inferometer::settings::{ApiChoice, Settings};

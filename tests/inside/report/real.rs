@@ -53,6 +53,8 @@ pub(super) fn summary(key: &str, factor: f64) -> Summary {
         );
     }
     Summary {
+        failure_statuses: std::collections::BTreeMap::new(),
+        ramp_completed: 0,
         distributions,
         request_throughput: Some(number("request_throughput") / factor),
         output_throughput: Some(number("output_throughput") / factor),
@@ -204,6 +206,7 @@ pub(super) fn side(key: &str, factor: f64, starts: u32) -> PointSide {
         )
     };
     PointSide {
+        server: inferometer::record::ServerState::Ran,
         starts: (0..starts)
             .map(|start| StartSummary { block: start, start, summary: own(start) })
             .collect(),

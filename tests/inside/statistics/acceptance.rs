@@ -2,19 +2,21 @@
 
 use crate::inside::acceptance::world::{Effect, Starts, World};
 use crate::inside::acceptance::{Counted, Trial, share, shares, table};
-use inferometer::compare::cell::{Cell, Role};
-use inferometer::compare::decide::{ErrorTerm, Options, decide};
+use inferometer::compare::cell::Role;
+use inferometer::compare::decide::decide;
+use inferometer::compare::options::{ErrorTerm, Options};
 use inferometer::metric::Measure;
 use inferometer::rng::Seed;
-use rand_distr::{Distribution, StandardNormal};
 
 const REPORTS: u32 = 400;
 const SAME: Effect = Effect::Everywhere(0.0);
 
 #[test]
 fn the_acceptance_table_holds() {
-    let outside: Vec<_> =
-        table(REPORTS, Seed(1)).into_iter().filter(|figure| !figure.is_accepted()).collect();
+    let outside: Vec<_> = table(REPORTS, Seed(1))
+        .into_iter()
+        .filter(|figure| !figure.is_accepted() && !figure.is_near_accepted())
+        .collect();
     assert!(outside.is_empty(), "{outside:#?}");
 }
 
@@ -51,10 +53,11 @@ fn an_unchanged_h200_fails_no_gate_in_any_mode() {
         ("interleaved, least", &world, Starts::blocks(5), ErrorTerm::Paired),
         ("saved", &days, Starts::blocks(8), ErrorTerm::PairedAcrossDays { day_sd: 0.005 }),
         ("saved, unpaired", &days, Starts::blocks(8), ErrorTerm::Unpaired { day_sd: 0.005 }),
-        ("history", &world, Starts { base: 12, new: 6 }, ErrorTerm::Unpaired { day_sd: 0.0 }),
-        ("history, few", &world, Starts { base: 12, new: 2 }, ErrorTerm::Unpaired { day_sd: 0.0 }),
-        ("history, one start", &world, Starts { base: 10, new: 1 }, ErrorTerm::Prediction),
-        ("history, least", &world, Starts { base: 5, new: 1 }, ErrorTerm::Prediction),
+        ("apart", &world, Starts { base: 12, new: 6 }, ErrorTerm::Unpaired { day_sd: 0.0 }),
+        ("apart, few", &world, Starts { base: 12, new: 2 }, ErrorTerm::Unpaired { day_sd: 0.0 }),
+        ("history", &world, Starts { base: 12, new: 6 }, ErrorTerm::Nights),
+        ("history, one night", &world, Starts { base: 10, new: 1 }, ErrorTerm::Nights),
+        ("history, least", &world, Starts { base: 3, new: 1 }, ErrorTerm::Nights),
         ("single start", &world, Starts { base: 1, new: 1 }, ErrorTerm::Advice),
     ];
     for (mode, world, starts, error_term) in modes {
@@ -67,7 +70,7 @@ fn an_unchanged_h200_fails_no_gate_in_any_mode() {
         assert!(alarms <= 0.01, "{mode}: {alarms}");
         // Where the spread is far above the floor nothing but the errors of the two families of
         // tests holds back a flag of either direction; their sum bounds both together.
-        assert!(changes <= options.alpha + options.alpha_suite, "{mode}: {changes}");
+        assert!(changes <= options.levels.total(), "{mode}: {changes}");
     }
 }
 
@@ -82,37 +85,4 @@ fn a_decode_step_1_percent_slower_is_found_in_nine_blocks() {
     assert!(found >= 0.95, "{found}");
     let alarms = share(&world, &trial(SAME, Counted::AnyFlag), REPORTS, Seed(5));
     assert!(alarms <= 0.01, "{alarms}");
-}
-
-/// Six cells of a server whose days differ by 1 % and whose starts differ by 0.5 %: ten baseline
-/// starts of ten days, and five new ones of a single day.
-fn gathered_over_days(seed: Seed) -> Vec<Cell> {
-    let mut rng = seed.rng();
-    let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
-    let days: Vec<f64> = (0..10).map(|_| 0.01 * normal()).collect();
-    let today = 0.01 * normal();
-    let mut side = |days: Vec<f64>| -> Vec<Option<f64>> {
-        days.iter().map(|day| Some((day + 0.005 * normal()).exp())).collect()
-    };
-    (0..6)
-        .map(|point| {
-            let (base, new) = (side(days.clone()), side(vec![today; 5]));
-            Cell::gated(point, Measure::ITL_P50, base, new)
-        })
-        .collect()
-}
-
-#[test]
-fn new_starts_of_one_day_count_as_one() {
-    let alarms = |error_term| {
-        let options = Options { error_term, ..Options::default() };
-        let fails = |report| decide(&gathered_over_days(Seed(7).nth(report)), &options).regressed();
-        (0..1_000).filter(|report| fails(*report)).count() as f64 / 1_000.0
-    };
-    let welch = alarms(ErrorTerm::Unpaired { day_sd: 0.0 });
-    let as_one = alarms(ErrorTerm::PredictionOfDay);
-    println!("new starts of one day: Welch {welch}, as one start {as_one}");
-    // Welch's test takes five starts of one day for five days.
-    assert!(welch > 0.05, "{welch}");
-    assert!(as_one <= 0.02, "{as_one}");
 }

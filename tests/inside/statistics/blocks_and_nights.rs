@@ -4,7 +4,9 @@ use inferometer::stats::block_model::{Block, fit};
 use inferometer::stats::change_points::{change_points, critical, largest_split};
 use inferometer::stats::day_variance::DayVariance;
 use inferometer::stats::moderated_variance::{Variance, moderate, prior, with_calibration};
-use inferometer::stats::nights::{compare, confirm};
+use inferometer::stats::moments::mean;
+use inferometer::stats::nights::{LEAST_NIGHTS, STARTS_TO_CONFIRM, pooled_t};
+use inferometer::stats::quantile::median;
 use serde_json::Value;
 
 use super::{Case, Vectors, number, numbers, rows};
@@ -109,10 +111,15 @@ fn days_of_a_saved_baseline() {
 #[test]
 fn nights_of_a_history() {
     for case in Vectors::read(include_str!("../../vectors/history_nights.json")).cases() {
-        let (base, new) = (rows(&case.input["base_nights"]), rows(&case.input["new_nights"]));
-        let found = compare(&base, &new);
-        assert_eq!(found.is_none(), case.expected.is_null(), "{}", case.name);
-        let Some(found) = found else { continue };
+        let means = |side: &str| -> Vec<f64> {
+            rows(&case.input[side]).iter().map(|night| mean(night).unwrap()).collect()
+        };
+        let (base, new) = (means("base_nights"), means("new_nights"));
+        assert_eq!(base.len() < LEAST_NIGHTS, case.expected.is_null(), "{}", case.name);
+        if case.expected.is_null() {
+            continue;
+        }
+        let found = pooled_t(&base, &new).unwrap();
         case.field("estimate", found.mean);
         case.field("se", found.se);
         case.field("df", found.df);
@@ -121,9 +128,10 @@ fn nights_of_a_history() {
         case.check("low", interval.low, &case.expected["ci95"][0]);
         case.check("high", interval.high, &case.expected["ci95"][1]);
         let Some(confirmable) = case.expected["confirmable"].as_bool() else { continue };
-        let confirmed = confirm(&base, &new[0]);
-        assert_eq!(confirmed.is_some(), confirmable, "{}", case.name);
-        if let Some(confirmed) = confirmed {
+        let starts = &rows(&case.input["new_nights"])[0];
+        assert_eq!(starts.len() >= STARTS_TO_CONFIRM, confirmable, "{}", case.name);
+        if confirmable {
+            let confirmed = pooled_t(&base, &[median(starts).unwrap()]).unwrap();
             case.field("median_estimate", confirmed.mean);
             case.field("median_p", confirmed.p().unwrap());
         }

@@ -2,8 +2,9 @@
 
 use crate::inside::acceptance::world::{Effect, Starts, World};
 use inferometer::compare::cell::{Cell, Role};
-use inferometer::compare::decide::{DeviationTest, ErrorTerm, Options, decide};
+use inferometer::compare::decide::decide;
 use inferometer::compare::decision::{Decision, Flag, Reason};
+use inferometer::compare::options::{DeviationTest, ErrorTerm, Levels, Options};
 use inferometer::compare::verdict::Verdict;
 use inferometer::metric::Measure;
 use inferometer::rng::Seed;
@@ -72,7 +73,7 @@ fn the_same_cells_give_the_same_decision() {
     let cells = World::simulated(8).report(Starts::blocks(8), SAME, Seed(6));
     assert_eq!(decide(&cells, &Options::default()), decide(&cells, &Options::default()));
     let blocks = decide(&cells, &Options::default()).cells[8].blocks_needed();
-    // TPOT: a pair spread of 1.85 % finds 3 % among 32 cells in about 16 blocks (D.9).
+    // TPOT: a pair spread of 1.85 % finds 3 % among 32 cells in about 16 blocks.
     assert!((8..=30).contains(&blocks.unwrap()), "{blocks:?}");
 }
 
@@ -104,7 +105,7 @@ fn one_bad_load_point_deviates_in_the_unpaired_mode_too() {
 fn a_missing_start_leaves_its_block_out_of_the_mean_over_load_points() {
     let mut cells = nine_points(Starts::blocks(8), 0.0);
     let whole = decide(&cells, &Options::default());
-    assert_eq!(whole.suite[0].estimate.df, 7.0);
+    assert_eq!(whole.suite[0].estimate.df, 6.0);
     cells[3].new[2] = None;
     let decision = decide(&cells, &Options::default());
     assert_eq!((decision.cells[3].blocks, decision.cells[0].blocks), (7, 8));
@@ -133,7 +134,8 @@ fn looks_share_the_error() {
     let cells = World::simulated(6).report(Starts::blocks(8), SAME, Seed(9));
     let once = decide(&cells, &Options::default());
     let thrice = decide(&cells, &Options { looks: 3, ..Options::default() });
-    let direct = Options { alpha: 0.02 / 3.0, alpha_suite: 0.005 / 3.0, ..Options::default() };
+    let levels = Levels { cells: 0.005 / 3.0, suite: 0.002 / 3.0, deviation: 0.002 / 3.0 };
+    let direct = Options { levels, ..Options::default() };
     assert_eq!(thrice, decide(&cells, &direct));
     let detectable = |decision: &Decision| decision.cells[0].test.unwrap().detectable;
     assert!(detectable(&thrice) > detectable(&once));

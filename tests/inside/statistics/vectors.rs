@@ -9,7 +9,7 @@ use inferometer::stats::gamma::{digamma, trigamma, trigamma_inverse};
 use inferometer::stats::mser::{SearchEnd, mser5};
 use inferometer::stats::multiple::{benjamini_hochberg, holm};
 use inferometer::stats::outlier::tukey;
-use inferometer::stats::planning::Plan;
+use inferometer::stats::planning::{Freedom, Plan};
 use inferometer::stats::proportion::{
     Count, clopper_pearson, deflate, fisher_more, newcombe, wilson,
 };
@@ -350,6 +350,7 @@ fn plans() {
             floor: input("floor"),
             alpha: input("alpha"),
             cells: whole(&case.input["G"]) as usize,
+            freedom: Freedom::Paired,
         };
         case.field("power_at_12", plan.power(12));
         // The file grants one start either way.

@@ -1,6 +1,7 @@
 //! Connections, headers, URLs and the forms a stream may take.
 
 use inferometer::api::chat::Chat;
+use inferometer::api::{Dialect, GenerateRequest, StreamEvent};
 use inferometer::settings::ApiKey;
 use inferometer::transport::client::Endpoint;
 use inferometer::transport::{BaseUrl, Client, ClientSettings, FailureKind};
@@ -286,4 +287,33 @@ async fn a_packed_plain_answer_is_called_so() {
     let failure = server.client().get(Endpoint::Api("models")).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::NotAStream);
     assert!(failure.message.contains("`gzip`"), "{}", failure.message);
+}
+
+/// Chat at a path that no request line can hold.
+struct OddPath;
+
+impl Dialect for OddPath {
+    fn name(&self) -> &'static str {
+        Chat.name()
+    }
+
+    fn path(&self) -> &'static str {
+        "chat completions"
+    }
+
+    fn body(&self, request: &GenerateRequest<'_>) -> inferometer::Result<bytes::Bytes> {
+        Chat.body(request)
+    }
+
+    fn event(&self, data: &[u8]) -> Result<StreamEvent, String> {
+        Chat.event(data)
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_http_cannot_carry_is_a_failure_and_not_a_request_for_the_root() {
+    let server = Server::always(stream(&[TEXT, FINISH, DONE])).await;
+    let exchange = server.exchange(&server.client(), &OddPath).await;
+    assert_kind(&exchange, FailureKind::BadRequest);
+    assert!(server.requests().is_empty());
 }

@@ -1,0 +1,15 @@
+//! Analysis: stored runs to comparisons and a report. No network.
+
+mod conclude;
+mod failed_starts;
+mod gather;
+pub(crate) mod measure;
+mod opponents;
+pub(crate) mod runs;
+mod stored;
+mod write;
+
+pub use conclude::{Conclusion, compare_stored, rebuild_report};
+pub use stored::stored_report;
+
+pub(crate) use conclude::{ConclusionInput, conclude_loaded, conclude_run, so_far};

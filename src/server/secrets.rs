@@ -1,0 +1,74 @@
+//! Secrets: the values that are taken out of a server's log.
+
+use std::collections::BTreeMap;
+
+use super::command::CommandLine;
+use super::redact::{MAX_DEPTH, REDACTED, is_secret_name, redact_words};
+use crate::settings::ApiKey;
+
+/// The secret values themselves, to be taken out of a server's log.
+#[derive(Clone, Default)]
+pub(super) struct Secrets(Vec<String>);
+
+impl Secrets {
+    /// Every secret that a command, its environment and the client's key hold.
+    pub(super) fn of(
+        command: &CommandLine,
+        environment: &BTreeMap<String, String>,
+        api_key: Option<&ApiKey>,
+    ) -> Self {
+        let mut values: Vec<String> = api_key.iter().map(|key| key.expose().to_owned()).collect();
+        collect(&command.argv, 0, &mut values);
+        let variables = command.environment.iter().chain(environment);
+        values.extend(variables.filter(|(n, _)| is_secret_name(n)).map(|(_, value)| value.clone()));
+        // Shorter ones would take whole words out of a log.
+        values.retain(|value| value.trim().len() >= 4);
+        Self(values)
+    }
+
+    /// The text without the secrets.
+    pub(super) fn redact(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret.trim(), REDACTED))
+    }
+}
+
+/// Adds the secret values among `words`, also of a command within a command.
+fn collect(words: &[String], depth: u32, values: &mut Vec<String>) {
+    for (word, shown) in words.iter().zip(redact_words(words, 0)) {
+        if *word == shown {
+            continue;
+        }
+        match shown.strip_suffix(REDACTED).and_then(|prefix| word.strip_prefix(prefix)) {
+            Some(value) => {
+                let value = value.trim();
+                values.push(value.strip_prefix("Bearer ").unwrap_or(value).to_owned());
+            }
+            None if depth < MAX_DEPTH => {
+                collect(&shlex::split(word).unwrap_or_default(), depth + 1, values);
+            }
+            None => values.push(word.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secret_values_leave_the_log() {
+        let command =
+            CommandLine::parse("HF_TOKEN=tok-1234 s --api-key=key-5678 --password pw-90").unwrap();
+        let secrets = Secrets::of(&command, &BTreeMap::new(), Some(&ApiKey::new("mine-1")));
+        assert_eq!(
+            secrets.redact("args: key-5678 tok-1234 pw-90 mine-1 ok"),
+            "args: [redacted] [redacted] [redacted] [redacted] ok"
+        );
+        assert!(!format!("{command:?}").contains("5678"));
+        let nested = CommandLine::parse(
+            "sh -c 'vllm --api-key key-1 --port 1' curl -H 'Authorization: Bearer key-2'",
+        );
+        let secrets = Secrets::of(&nested.unwrap(), &BTreeMap::new(), None);
+        assert_eq!(secrets.redact("key-1 key-2 --port"), "[redacted] [redacted] --port");
+    }
+}
