@@ -6,7 +6,7 @@
 /// `pub fn() -> Harness` for [`scenario_main!`](crate::scenario_main).
 ///
 /// ```
-/// use inferometer::settings::Settings;
+/// use inferometer::Settings;
 /// use inferometer::{Harness, Load, Scenario, scenario_group};
 ///
 /// fn chat(harness: &mut Harness) {

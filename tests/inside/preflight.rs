@@ -402,6 +402,7 @@ async fn llama_server_is_known_by_its_header_and_props() {
     assert!(fatal(&report).contains("holds 600"));
 }
 
+#[cfg(feature = "tls")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn https_against_plain_http_says_http_first() {
     let server = SimServer::start(SimConfig::default()).unwrap();
@@ -413,6 +414,7 @@ async fn https_against_plain_http_says_http_first() {
     assert!(!text.contains("--ca-cert"), "{text}");
 }
 
+#[cfg(feature = "tls")]
 #[tokio::test]
 async fn a_port_that_speaks_neither_tls_nor_http_fails_in_the_handshake() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
