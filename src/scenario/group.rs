@@ -40,7 +40,7 @@ impl ScenarioGroup {
     /// The load points, in the order declared: lengths outside, loads inside.
     ///
     /// # Errors
-    /// See [`points`].
+    /// Where a scenario is wrong (a length, a load, a limit) or two load points have one id.
     pub fn points(&self) -> Result<Vec<LoadPoint>> {
         points(std::slice::from_ref(self))
     }

@@ -158,7 +158,7 @@ impl Length {
     /// Whether lengths can be drawn.
     ///
     /// # Errors
-    /// Where a length may be 0 or beyond [`MAX_TOKENS`], a range is empty, a spread or weight is not
+    /// Where a length may be 0 or beyond 16,777,216, a range is empty, a spread or weight is not
     /// a number that makes sense, or mixes nest too deeply.
     pub fn check(&self) -> Result<()> {
         self.check_at(0)

@@ -47,8 +47,10 @@ pub struct ClientSettings {
     /// The limits of a request.
     pub timeouts: Timeouts,
     /// PEM of the authorities to trust, in place of the system's.
+    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
     pub ca_cert_pem: Option<Vec<u8>>,
     /// Accepts any certificate.
+    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
     pub insecure: bool,
     /// Idle connections kept: as many as requests will ever be in flight.
     pub pool: usize,
