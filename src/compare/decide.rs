@@ -33,11 +33,11 @@ pub fn decide(cells: &[Cell], options: &Options) -> Decision {
     if options.error_term != ErrorTerm::Nights || !decision.changed() {
         return decision;
     }
-    super::suspicion::confirmed(cells, options, decision)
+    super::suspicion::confirmed(cells, options, decision, decide_once)
 }
 
 /// The decision by the values as they are.
-pub(super) fn decide_once(cells: &[Cell], options: &Options) -> Decision {
+fn decide_once(cells: &[Cell], options: &Options) -> Decision {
     let mut judge = Judge::new(options, cells);
     let samples: Vec<Sample> = cells.iter().map(|cell| Sample::of(cell, options)).collect();
     let measure = |index: usize| (cells[index].measure, Known::of(&cells[index]));

@@ -5,13 +5,18 @@
 //! nights or more, or by a change beyond what restarts are assumed to make at all.
 
 use super::cell::Cell;
-use super::decide::decide_once;
 use super::decision::{CellResult, Decision, Flag, Reason, SuiteResult};
 use super::options::{ErrorTerm, Levels, Options};
 use super::verdict::Verdict;
 
 /// The decision with what nothing confirms taken back.
-pub(super) fn confirmed(cells: &[Cell], options: &Options, decision: Decision) -> Decision {
+/// `decide_once` decides without this rule.
+pub(super) fn confirmed(
+    cells: &[Cell],
+    options: &Options,
+    decision: Decision,
+    decide_once: impl Fn(&[Cell], &Options) -> Decision,
+) -> Decision {
     let nights = |side: fn(&Cell) -> &Vec<Option<f64>>| {
         cells.iter().map(|cell| side(cell).iter().flatten().count()).max().unwrap_or(0)
     };

@@ -12,7 +12,7 @@ use crate::settings::{Launch, Settings, Target};
 use crate::sim::{Preset, SimConfig, SimServer, start_seed};
 use crate::store::Store;
 use crate::transport::base_url::BaseUrl;
-use crate::transport::client::{Client, ClientSettings};
+use crate::transport::{Client, ClientSettings};
 use crate::units;
 
 /// A few connections of its own for checks and metrics, apart from the load's.

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::Examination;
 use crate::record::{FindingCode, Severity};
-use crate::transport::client::{Client, ClientSettings, Endpoint, Reply};
+use crate::transport::ClientSettings;
+use crate::transport::client::{Client, Endpoint, Reply};
 use crate::transport::{BaseUrl, FailureKind};
 use crate::transport::{Page, is_page};
 

@@ -27,7 +27,7 @@ use crate::settings::SlotStart;
 use crate::sim::{CERTIFICATE, MetronomeConfig, ReferenceServer, Scheme};
 use crate::stats::quantile;
 use crate::telemetry::host::cpu_ns;
-use crate::transport::client::ClientSettings;
+use crate::transport::ClientSettings;
 use crate::transport::{BaseUrl, Client};
 use crate::units::{ns_to_ms, ns_to_s};
 

@@ -1,6 +1,6 @@
 //! The client: one pool, no proxy, no redirect, no retry.
 //!
-//! Streamed requests go over our own connections ([`super::connections`]), plain ones (models, metrics,
+//! Streamed requests go over our own connections ([`super::pool`]), plain ones (models, metrics,
 //! tokenize) over reqwest. A streamed request goes to another connection only where its idle one
 //! turned out closed *before a byte was written*: the server never saw it, so it is no retry.
 
@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::answer::Outgoing;
 use super::classify::{self, Stage};
+use super::client_settings::ClientSettings;
 use super::error_body::{self, compressed};
 use super::exchange;
 use super::failure_excerpt::Evidence;
@@ -25,7 +26,7 @@ use super::{BaseUrl, Failure, FailureKind};
 use crate::api::Dialect;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::settings::{ApiKey, Timeouts};
+use crate::settings::Timeouts;
 
 pub use super::timeline::{Exchange, STOPPED, TokenSource};
 
@@ -34,43 +35,6 @@ const PLAIN_LIMIT: Duration = Duration::from_secs(30);
 
 /// The largest body of a plain answer, bytes: `/metrics` of many models is some MB.
 const PLAIN_BYTES: usize = 64 * 1024 * 1024;
-
-/// What a client needs to know.
-#[derive(Clone)]
-pub struct ClientSettings {
-    /// Where the server is.
-    pub base_url: BaseUrl,
-    /// The key for `Authorization: Bearer`; without one the header is not sent.
-    pub api_key: Option<ApiKey>,
-    /// Headers sent with every request; one named `Authorization` takes the key's place.
-    pub headers: Vec<(String, String)>,
-    /// The limits of a request.
-    pub timeouts: Timeouts,
-    /// PEM of the authorities to trust, in place of the system's.
-    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
-    pub ca_cert_pem: Option<Vec<u8>>,
-    /// Accepts any certificate.
-    #[cfg_attr(not(feature = "tls"), allow(dead_code))]
-    pub insecure: bool,
-    /// Idle connections kept: as many as requests will ever be in flight.
-    pub pool: usize,
-}
-
-impl ClientSettings {
-    /// Settings for a server without a key, with the default limits and a pool of 1024.
-    #[must_use]
-    pub fn new(base_url: BaseUrl) -> Self {
-        Self {
-            base_url,
-            api_key: None,
-            headers: Vec::new(),
-            timeouts: Timeouts::default(),
-            ca_cert_pem: None,
-            insecure: false,
-            pool: 1024,
-        }
-    }
-}
 
 /// A place on the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,6 +4,7 @@ mod answer;
 pub mod base_url;
 mod classify;
 pub mod client;
+mod client_settings;
 mod connection;
 #[cfg(test)]
 mod connection_stress;
@@ -28,7 +29,8 @@ pub(crate) use error_body::{Page, is_page};
 pub(crate) use redact::Redactor;
 
 pub use base_url::BaseUrl;
-pub use client::{Client, ClientSettings};
+pub use client::Client;
+pub use client_settings::ClientSettings;
 pub use failure::{Failure, FailureKind};
 pub use timeline::{Exchange, TokenEvent, TokenSource, TokenTimeline};
 

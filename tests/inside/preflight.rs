@@ -6,7 +6,7 @@ use inferometer::preflight::{Demands, PreflightReport, run};
 use inferometer::record::{FindingCode, Severity};
 use inferometer::settings::{ApiChoice, ApiKey, Settings, TriState};
 use inferometer::sim::{SimConfig, SimServer};
-use inferometer::transport::client::ClientSettings;
+use inferometer::transport::ClientSettings;
 use inferometer::transport::{BaseUrl, Client};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use inferometer::record::FindingCode;
 use inferometer::server::{Launcher, Limits, Running};
 use inferometer::settings::{Launch, Target, Timeouts};
-use inferometer::transport::client::ClientSettings;
+use inferometer::transport::ClientSettings;
 use inferometer::transport::{BaseUrl, Client};
 use tempfile::TempDir;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use inferometer::clock::Clock;
 use inferometer::telemetry::prometheus::Signal;
 use inferometer::telemetry::{PrometheusSource, Scraper, delta, snapshot};
-use inferometer::transport::client::ClientSettings;
+use inferometer::transport::ClientSettings;
 use inferometer::transport::{BaseUrl, Client};
 
 use crate::inside::scripted::{Answer, refusal, serve};

@@ -22,7 +22,7 @@ use inferometer::rng::Seed;
 use inferometer::scenario::load::RequestRate;
 use inferometer::scenario::{Length, Load, LoadPoint, Prompt, PromptSource, PromptSpec};
 use inferometer::settings::SlotStart;
-use inferometer::transport::client::ClientSettings;
+use inferometer::transport::ClientSettings;
 use inferometer::transport::{BaseUrl, Client};
 
 use server::{Script, Server};
