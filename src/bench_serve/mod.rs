@@ -4,6 +4,7 @@ pub(crate) mod arrivals;
 mod body;
 pub(crate) mod dataset;
 pub(crate) mod flags;
+pub(crate) mod latency;
 pub(crate) mod metrics;
 pub(crate) mod options;
 mod own;

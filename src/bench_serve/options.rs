@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::arrivals::Arrivals;
 use super::dataset::Dataset;
-use super::metrics::Latency;
+use super::latency::Latency;
 use crate::settings::Settings;
 
 /// Everything that a benchmark needs.

@@ -87,7 +87,8 @@ fn banner(text: &str, fill: char) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench_serve::metrics::{Latency, Statistics};
+    use crate::bench_serve::latency::Latency;
+    use crate::bench_serve::metrics::Statistics;
 
     #[test]
     fn lines_are_those_of_vllm() {

@@ -39,16 +39,12 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// Bytes of a prompt that name its request in the log.
 const LABEL_BYTES: usize = 64;
 
-/// PEM of its certificate over `https`, which a client has to trust: it is for 127.0.0.1, its key is
-/// public, and it protects nothing.
-pub const CERTIFICATE: &[u8] = include_bytes!("loopback-cert.pem");
-
 /// What it speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// Plain HTTP.
     Http,
-    /// HTTP over TLS, with [`CERTIFICATE`].
+    /// HTTP over TLS, with [`super::CERTIFICATE`].
     Https,
 }
 

@@ -8,6 +8,7 @@ mod exposition;
 pub mod fault;
 mod http;
 mod link;
+mod loopback;
 mod metronome;
 pub mod noise;
 mod player;
@@ -28,7 +29,8 @@ mod wire;
 pub use config::SimConfig;
 
 pub use http::SimServer;
-pub use metronome::{CERTIFICATE, MetronomeConfig, ReferenceServer, RequestTruth, Scheme};
+pub use loopback::CERTIFICATE;
+pub use metronome::{MetronomeConfig, ReferenceServer, RequestTruth, Scheme};
 pub use noise::start_seed;
 pub use preset::Preset;
 pub use profile::{FrontEnd, Profile};

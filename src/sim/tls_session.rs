@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection};
 use tokio::net::TcpStream;
 
-use super::metronome::CERTIFICATE;
+use super::loopback::CERTIFICATE;
 use crate::error::{Error, ErrorKind, Result};
 
 const KEY: &[u8] = include_bytes!("loopback-key.pem");

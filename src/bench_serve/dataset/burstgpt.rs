@@ -1,6 +1,6 @@
 //! `burstgpt`: the lengths of a recorded trace, with made prompts.
 
-use super::{FileOptions, Making, Sample};
+use super::sample::{FileOptions, Making, Sample};
 use crate::error::Result;
 use crate::store::files;
 

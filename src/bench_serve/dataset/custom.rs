@@ -1,6 +1,6 @@
 //! `custom`: prompts of a JSONL file.
 
-use super::{FileOptions, Making, Sample};
+use super::sample::{FileOptions, Making, Sample};
 use crate::error::Result;
 use crate::scenario::prompt::JsonlPrompts;
 use crate::scenario::{Prompt, PromptSource};

@@ -3,7 +3,7 @@
 use rand::RngExt;
 use rand::seq::SliceRandom;
 
-use super::{Making, PrefixRepetition, RandomOptions, Sample};
+use super::sample::{Making, PrefixRepetition, RandomOptions, Sample};
 use crate::error::{Error, Result};
 use crate::rng::Seed;
 use crate::scenario::Prompt;

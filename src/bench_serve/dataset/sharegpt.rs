@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{FileOptions, Making, Sample};
+use super::sample::{FileOptions, Making, Sample};
 use crate::error::Result;
 use crate::scenario::Prompt;
 use crate::store::files;

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::BenchServeCommand;
+use super::args::BenchServeArgs;
 use crate::bench_serve::arrivals::{Arrivals, RampStrategy, RampUp};
 use crate::bench_serve::dataset::{Dataset, FileOptions, PrefixRepetition, RandomOptions};
-use crate::bench_serve::metrics::Latency;
+use crate::bench_serve::latency::Latency;
 use crate::bench_serve::options::{
     BodyOptions, Goodput, Lora, LoraAssignment, Options, ResultOptions, Saving,
 };
@@ -19,7 +19,7 @@ const COMPLETIONS: [&str; 6] = ["openai", "vllm", "sglang", "lmdeploy", "scalell
 const DEFAULT_METRICS: &str = "ttft,tpot,itl";
 
 /// The options that a command line asks for.
-pub(super) fn options(command: &BenchServeCommand) -> Result<Options> {
+pub(super) fn options(command: &BenchServeArgs) -> Result<Options> {
     let api = api(command)?;
     let dataset = dataset(command)?;
     let is_random = matches!(dataset, Dataset::Random(_));
@@ -57,7 +57,7 @@ pub(super) fn options(command: &BenchServeCommand) -> Result<Options> {
     })
 }
 
-fn api(command: &BenchServeCommand) -> Result<ApiChoice> {
+fn api(command: &BenchServeArgs) -> Result<ApiChoice> {
     match command.server.backend.as_str() {
         "openai-chat" => Ok(ApiChoice::Chat),
         name if COMPLETIONS.contains(&name) => Ok(ApiChoice::Completions),
@@ -67,7 +67,7 @@ fn api(command: &BenchServeCommand) -> Result<ApiChoice> {
 }
 
 /// The base URL: the endpoint's path belongs to it, less its last part.
-fn url(command: &BenchServeCommand, api: ApiChoice) -> Result<String> {
+fn url(command: &BenchServeArgs, api: ApiChoice) -> Result<String> {
     let server = &command.server;
     let base = match &server.base_url {
         Some(url) => url.trim_end_matches('/').to_owned(),
@@ -99,7 +99,7 @@ fn url(command: &BenchServeCommand, api: ApiChoice) -> Result<String> {
     Ok(format!("{base}/{}", endpoint.trim_start_matches('/')))
 }
 
-fn dataset(command: &BenchServeCommand) -> Result<Dataset> {
+fn dataset(command: &BenchServeArgs) -> Result<Dataset> {
     let given = &command.dataset;
     let name = given.dataset_name.as_str();
     let made = matches!(name, "random" | "prefix_repetition");
@@ -143,7 +143,7 @@ fn dataset(command: &BenchServeCommand) -> Result<Dataset> {
     })
 }
 
-fn random(command: &BenchServeCommand) -> Result<RandomOptions> {
+fn random(command: &BenchServeArgs) -> Result<RandomOptions> {
     let given = &command.dataset;
     let (input_range, output_range) = range_ratios(&given.random_range_ratio)?;
     let options = RandomOptions {
@@ -174,7 +174,7 @@ fn range_ratios(text: &str) -> Result<(f64, f64)> {
 }
 
 /// `custom` takes all prompts of the file where none or fewer are asked for.
-fn num_prompts(command: &BenchServeCommand, dataset: &Dataset) -> Result<u32> {
+fn num_prompts(command: &BenchServeArgs, dataset: &Dataset) -> Result<u32> {
     let asked = command.dataset.num_prompts;
     match u32::try_from(asked) {
         Ok(count) if count > 0 => Ok(count),
@@ -190,7 +190,7 @@ fn num_prompts(command: &BenchServeCommand, dataset: &Dataset) -> Result<u32> {
     }
 }
 
-fn arrivals(command: &BenchServeCommand) -> Result<Arrivals> {
+fn arrivals(command: &BenchServeArgs) -> Result<Arrivals> {
     let load = &command.load;
     let (rate, burstiness) = (load.request_rate, load.burstiness);
     let is_positive = |value: f64| value > 0.0;
@@ -205,7 +205,7 @@ fn arrivals(command: &BenchServeCommand) -> Result<Arrivals> {
     Ok(Arrivals { rate, burstiness, ramp_up: ramp_up(command)? })
 }
 
-fn ramp_up(command: &BenchServeCommand) -> Result<Option<RampUp>> {
+fn ramp_up(command: &BenchServeArgs) -> Result<Option<RampUp>> {
     let load = &command.load;
     let strategy = match load.ramp_up_strategy.as_deref() {
         None => return Ok(None),
@@ -232,7 +232,7 @@ fn ramp_up(command: &BenchServeCommand) -> Result<Option<RampUp>> {
 }
 
 /// Sampling parameters, then the fields of `--extra-body`, which win.
-fn extra_body(command: &BenchServeCommand) -> Result<Map<String, Value>> {
+fn extra_body(command: &BenchServeArgs) -> Result<Map<String, Value>> {
     let request = &command.request;
     let sampling = [
         ("top_p", request.top_p.map(|v| json!(v))),
@@ -254,7 +254,7 @@ fn extra_body(command: &BenchServeCommand) -> Result<Map<String, Value>> {
     Ok(fields)
 }
 
-fn lora(command: &BenchServeCommand) -> Result<Lora> {
+fn lora(command: &BenchServeArgs) -> Result<Lora> {
     let assignment = match command.request.lora_assignment.as_str() {
         "random" => LoraAssignment::Random,
         "round-robin" => LoraAssignment::RoundRobin,
@@ -286,7 +286,7 @@ fn goodput(limits: &[String]) -> Result<Goodput> {
     Ok(goodput)
 }
 
-fn metrics(command: &BenchServeCommand) -> Result<Vec<Latency>> {
+fn metrics(command: &BenchServeArgs) -> Result<Vec<Latency>> {
     let names = command.result.percentile_metrics.as_deref().unwrap_or(DEFAULT_METRICS);
     let metric = |name: &str| {
         Latency::ALL.into_iter().find(|latency| latency.name() == name.trim()).ok_or_else(|| {
@@ -309,7 +309,7 @@ fn percentiles(text: &str) -> Result<Vec<f64>> {
     text.split(',').map(percentile).collect()
 }
 
-fn result(command: &BenchServeCommand) -> Result<ResultOptions> {
+fn result(command: &BenchServeArgs) -> Result<ResultOptions> {
     let given = &command.result;
     let saving = match (given.append_result, given.save_result) {
         (true, _) => Saving::Append,
