@@ -1,4 +1,4 @@
-//! The one public error: what failed, why, and how to mend it.
+//! The one public error: what failed, why, and how to fix it.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ impl Error {
         Self::new(ErrorKind::Server, message)
     }
 
-    /// Says how to mend it.
+    /// Adds how to fix it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
@@ -85,7 +85,7 @@ impl Error {
         self.0.kind
     }
 
-    /// How to mend it, where that is known.
+    /// How to fix it, where that is known.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }

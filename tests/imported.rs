@@ -1,4 +1,4 @@
-//! Imported results as sides of a comparison: starts that the user tells apart, and what files lack.
+//! Imported results as sides of a comparison: starts that the user distinguishes, and what files lack.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -317,7 +317,7 @@ fn compare_takes_result_files_as_they_are() {
     let markdown = text(&inferometer(folder.path(), &["compare", &a, &b, "--format", "markdown"]));
     assert!(row(&markdown, "| A1-512x128-c64.json |").contains(&"839".to_owned()));
     assert!(row(&markdown, "| B1-512x128-c64.json |").contains(&"831".to_owned()));
-    // The same file name in two folders: the folders tell them apart.
+    // The same file name in two folders: the folders distinguish them.
     for (place, from) in [("old", &a), ("new", &b)] {
         fs::create_dir(folder.path().join(place)).unwrap();
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(from);

@@ -30,7 +30,7 @@ use crate::units;
 pub struct Conclusion {
     /// The report.
     pub report: Report,
-    /// What the gate says.
+    /// What the gate reports.
     pub gate: GateResult,
     /// The page to open.
     pub page: PathBuf,
@@ -105,7 +105,7 @@ pub(crate) fn conclude_loaded(
     conclude(store, &factions, &settings.judge, grounds.as_ref(), ConclusionInput::default())
 }
 
-/// What a report is told beside what it finds on disk.
+/// What a report is given in addition to what it finds on disk.
 #[derive(Debug, Default)]
 pub(crate) struct ConclusionInput {
     /// A comparison that was made before.
@@ -133,7 +133,7 @@ pub(crate) fn conclude_run(
         grounds.looks = looks;
     }
     let factions = sides.factions;
-    // What a baseline is held against is kept out of it where it regressed.
+    // What a baseline is compared with is kept out of it where it regressed.
     let guarded = settings
         .baseline
         .append
@@ -165,7 +165,7 @@ fn not_appended(comparisons: &[Comparison], name: &str) -> Option<Finding> {
     Some(Finding::new(FindingCode::NotAppended, Severity::Warning, text).with_mend(remedy))
 }
 
-/// What a run has found so far, by the judge that has the last word; none where there is nothing
+/// What a run has found so far, by the judge that has the last word; `None` if there is nothing
 /// to compare it with.
 pub(crate) fn so_far(
     store: &Store,

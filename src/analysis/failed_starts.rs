@@ -13,7 +13,7 @@ use crate::settings::JudgeSettings;
 use crate::summary::measured::MeasuredStart;
 
 /// Fails the gate where a side of the judged run has more failed starts than are allowed. Those of
-/// a stored baseline were told when it was measured.
+/// a stored baseline were reported when it was measured.
 pub(super) fn gate(
     sets: &[RunSet],
     sides: &[ComparedSide],
@@ -26,7 +26,7 @@ pub(super) fn gate(
     };
     for (set, side) in sets.iter().zip(sides).filter(|(set, _)| same_run(set)) {
         let (failed, all) = failed(set, side);
-        // A single start that fails is told by its figures: there is nothing else to show.
+        // A single start that fails is reported by its figures: there is nothing else to show.
         let allowed = usize::try_from(settings.allow_failed_starts).unwrap_or(usize::MAX);
         if all < 2 || failed.len() <= allowed {
             continue;

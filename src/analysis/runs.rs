@@ -63,7 +63,7 @@ impl RunSet {
         listed
     }
 
-    /// Whether a load point without rounds lacks them for a fault: a run that came to its end leaves
+    /// Whether a load point without rounds lacks them for a fault: a run that ended leaves
     /// loads out after one that was stopped, and else only where that was asked for.
     pub(super) fn has_lost_points(&self) -> bool {
         self.runs.iter().any(|run| {

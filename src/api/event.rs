@@ -118,7 +118,7 @@ fn merge(event: &mut StreamEvent, choice: &mut impl Choice) {
 }
 
 /// The text of an error in any of the shapes seen: `{"error": {"message": …}}`, `{"error": "…"}`,
-/// `{"detail": …}`, `{"message": …}`, a list of these, a bare string. None where there is no error
+/// `{"detail": …}`, `{"message": …}`, a list of these, a bare string. `None` if there is no error
 /// (null, false, 0, "", {} or []). At most 1 KiB.
 #[must_use]
 pub fn error_text(value: &Value) -> Option<String> {

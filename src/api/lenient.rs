@@ -46,11 +46,11 @@ pub(super) struct Name(pub(super) Option<String>);
 #[derive(Debug)]
 pub(super) struct Part<T>(pub(super) Option<T>);
 
-/// The objects of a list of them; none where it is not a list.
+/// The objects of a list of them; `None` if it is not a list.
 #[derive(Debug)]
 pub(super) struct Parts<T>(pub(super) Vec<T>);
 
-/// What a value makes of each type that JSON has; its default where that type tells it nothing.
+/// What a value makes of each type that JSON has; its default for a type without a meaning here.
 trait Lenient<'de>: Default {
     fn text(_: &str) -> Self {
         Self::default()

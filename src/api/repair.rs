@@ -9,7 +9,7 @@ use std::borrow::Cow;
 /// U+FFFD as JSON may write it, of the length of the escape that it replaces.
 const REPLACEMENT: &[u8; 6] = br"\ufffd";
 
-/// The text with both kinds replaced by U+FFFD; none where there is nothing to repair.
+/// The text with both kinds replaced by U+FFFD; `None` if there is nothing to repair.
 pub(super) fn repaired(data: &[u8]) -> Option<Vec<u8>> {
     let text = String::from_utf8_lossy(data);
     let broken = matches!(text, Cow::Owned(_));

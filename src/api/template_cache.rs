@@ -58,9 +58,9 @@ struct Form {
 /// A value that may differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
-    /// A string that tells nothing.
+    /// A string that carries no information.
     AnyString,
-    /// A number that tells nothing.
+    /// A number that carries no information.
     AnyNumber,
     /// Generated text: it is there.
     Text,
@@ -121,7 +121,7 @@ impl<D: Dialect> Dialect for TemplateCache<D> {
 }
 
 impl Form {
-    /// The form of an event with text; none where the text cannot be told from the rest.
+    /// The form of an event with text; `None` if the text cannot be distinguished from the rest.
     fn of(dialect: &impl Dialect, data: &[u8], event: &StreamEvent) -> Option<Self> {
         let text = std::str::from_utf8(data).ok()?;
         let mut values = values(text);
@@ -155,7 +155,7 @@ impl Form {
 }
 
 impl Slot {
-    /// What a value of this name may be; none where it must stay as it is.
+    /// What a value of this name may be; `None` if it must stay as it is.
     fn of(name: &str, is_string: bool) -> Option<Self> {
         match (name, is_string) {
             ("id", true) => Some(Self::AnyString),
@@ -196,7 +196,7 @@ impl Slot {
         }
     }
 
-    /// How many bytes at the start of `data` are such a value; none where they are none, or hold what
+    /// How many bytes at the start of `data` are such a value; `None` if they are none, or hold what
     /// only a parser should judge.
     fn length(self, data: &[u8]) -> Option<usize> {
         match self {
@@ -210,7 +210,7 @@ impl Slot {
         }
     }
 
-    /// Enters what the value counts; none where it is no count.
+    /// Enters what the value counts; `None` if it is no count.
     fn enter(self, value: &[u8], usage: &mut Option<Usage>) -> Option<()> {
         let field = match (self, usage) {
             (Self::PromptTokens, Some(usage)) => &mut usage.prompt_tokens,
@@ -225,7 +225,7 @@ impl Slot {
     }
 }
 
-/// The length of a string's content up to its closing quote; none where it has escapes, or what no
+/// The length of a string's content up to its closing quote; `None` if it has escapes, or what no
 /// string may hold.
 fn plain_length(data: &[u8]) -> Option<usize> {
     let length = memchr::memchr2(b'"', b'\\', data).filter(|end| data[*end] == b'"')?;

@@ -11,7 +11,7 @@ const MAX_IDS: usize = 4_000_000;
 pub struct Tokenized {
     /// The ids of the text, without special tokens.
     pub ids: Vec<u32>,
-    /// The longest context of the model, tokens, where the server tells it (vLLM).
+    /// The longest context of the model, tokens, where the server reports it (vLLM).
     pub max_model_len: Option<u32>,
 }
 

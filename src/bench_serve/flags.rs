@@ -10,9 +10,9 @@ const SAME: &str = "=";
 pub(crate) enum Handling {
     /// It has its effect.
     Taken,
-    /// It is accepted, has no effect, and a note says why.
+    /// It is accepted, has no effect, and a note explains why.
     Noted,
-    /// It is an error that says why.
+    /// It is an error that explains why.
     Refused,
 }
 

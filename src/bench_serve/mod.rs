@@ -49,7 +49,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(crate) struct Outcome {
     /// vLLM's table, then ours.
     pub(crate) table: String,
-    /// The result file, if one was asked for and the benchmark came to its end.
+    /// The result file, if one was asked for and the benchmark ended.
     pub(crate) saved: Option<PathBuf>,
     pub(crate) is_interrupted: bool,
     pub(crate) completed: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Outcome {
 pub(crate) enum Event<'a> {
     /// A sentence.
     Note(&'a str),
-    /// So many of so many requests have ended.
+    /// N of M requests have ended.
     Progress { ended: usize, of: usize },
 }
 
@@ -236,7 +236,7 @@ fn sender(client: &Client, clock: Clock, options: &Options, found: &PreflightRep
     }
 }
 
-/// Sends the first request so many times, as vLLM's client does, within the limit on requests in
+/// Sends the first request this many times, as vLLM's client does, within the limit on requests in
 /// flight.
 async fn warm_up(
     sender: &Sender,

@@ -190,7 +190,7 @@ fn text_of(data: &[u8]) -> String {
     text.unwrap_or_default().to_owned()
 }
 
-/// Hands out the numbers of requests as they fall due, from a thread of its own: tokio's timer is
+/// Hands out the numbers of requests as they fall due, from a dedicated thread: tokio's timer is
 /// 1 ms coarse.
 struct Pacer {
     arrivals: mpsc::UnboundedReceiver<Arrival>,

@@ -104,7 +104,7 @@ impl TextMaker {
         self.special_tokens
     }
 
-    /// A prompt of so many tokens. Prompts of neighbouring numbers begin differently.
+    /// A prompt of this many tokens. Prompts of neighbouring numbers begin differently.
     pub(super) fn prompt(&self, index: u64, tokens: u32, seed: Seed) -> Result<Prompt> {
         match &self.source {
             Source::Counted(words) => Ok(Prompt::Text(words.text(index, tokens, seed))),

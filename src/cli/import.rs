@@ -83,7 +83,7 @@ pub(super) fn sides(store: &Store, names: &[String]) -> Result<Vec<String>> {
             sides.push(name.clone());
             continue;
         }
-        // `old/result.json new/result.json`: the folders tell them apart.
+        // `old/result.json new/result.json`: the folders distinguish them.
         let twins = file_names.iter().filter(|other| Some(**other) == path.file_name()).count();
         let side = match path.file_name() {
             Some(file) if twins == 1 => file.to_string_lossy().into_owned(),

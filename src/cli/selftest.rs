@@ -1,4 +1,4 @@
-//! `selftest`: how many streams this client measures truly on this machine.
+//! `selftest`: how many streams this client measures accurately on this machine.
 
 use clap::Args;
 

@@ -1,7 +1,7 @@
 //! Wrapping: a line of text broken at spaces to the width of the terminal.
 
 /// A sentence of an error in lines of at most `width` characters where its words allow it; anything
-/// else (a line of a file, a caret below it, a log's tail) as it stands.
+/// else (a line of a file, a caret below it, a log's tail) as it is.
 pub(super) fn broken(line: &str, width: usize) -> String {
     let leads = ["error: ", "  because: ", "  hint: ", "gate: "];
     let is_sentence = leads.iter().any(|lead| line.starts_with(lead));

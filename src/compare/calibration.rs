@@ -71,7 +71,7 @@ pub struct CellNoise {
     pub level: f64,
     /// The change that [`PLANNED_BLOCKS`] find with 95 %, as a ratio minus one.
     pub detectable: f64,
-    /// Rounds within a start that give the smallest error for the time; none where starts do not
+    /// Rounds within a start that give the smallest error for the time; `None` if starts do not
     /// differ.
     pub best_rounds: Option<u32>,
 }
@@ -129,7 +129,7 @@ impl Calibration {
         self.sessions().len()
     }
 
-    /// What is known of a measure of a load point; none where it was never calibrated.
+    /// What is known of a measure of a load point; `None` if it was never calibrated.
     #[must_use]
     pub fn noise(&self, point: &LoadPoint, measure: Measure) -> Option<Noise> {
         let work = work_of(point);
@@ -201,7 +201,7 @@ fn spoken_effects(measure: Measure) -> [f64; 2] {
     [worth_finding(floor), 2.5 * floor]
 }
 
-/// What a calibration says in words: how many restarts find which change, and how long they take.
+/// What a calibration reports in words: how many restarts find which change, and how long they take.
 /// One line a measure, for its noisiest load point; the tests share the
 /// `budget` of a report of all these cells.
 #[must_use]

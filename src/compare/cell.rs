@@ -41,7 +41,7 @@ pub struct Cell {
     pub resolution: f64,
     /// What is known of its noise besides these values.
     pub known: KnownNoise,
-    /// The base side by block (paired), by start, or by night; none where the start is not valid.
+    /// The base side by block (paired), by start, or by night; `None` if the start is not valid.
     pub base: Vec<Option<f64>>,
     /// The new side; in the paired modes the same place is the same block.
     pub new: Vec<Option<f64>>,

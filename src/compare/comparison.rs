@@ -1,4 +1,4 @@
-//! A comparison as it is shown and stored: its mode, its cells, what the gate says.
+//! A comparison as it is shown and stored: its mode, its cells, what the gate reports.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -51,7 +51,7 @@ pub struct Comparison {
     pub cells: Vec<Cell>,
     /// The mean over load points, per measure (L1).
     pub suite: Vec<SuiteResult>,
-    /// What the gate says.
+    /// What the gate reports.
     pub gate: GateResult,
 }
 

@@ -1,4 +1,4 @@
-//! What a decision says: results by cell and by metric.
+//! The results of a decision, by cell and by metric.
 
 use crate::metric::{Better, Measure};
 use crate::stats::Interval;
@@ -23,7 +23,7 @@ pub enum Reason {
         /// How many it takes.
         need: usize,
     },
-    /// All blocks ran in one order, so that a side cannot be told from its position.
+    /// All blocks ran in one order, so that a side cannot be distinguished from its position.
     OneOrder,
     /// The mode carries no verdict.
     AdviceOnly,

@@ -101,7 +101,7 @@ pub struct FailureResult {
     pub p_holm: f64,
     /// How many starts failed requests at all.
     pub starts: FailingStarts,
-    /// What it says.
+    /// Its content.
     pub flag: FailureFlag,
     /// Whether latencies may be judged.
     pub survivors: Survivors,
@@ -166,7 +166,7 @@ impl FailingStarts {
         }
     }
 
-    /// The chance of so many bad new starts where both sides are alike.
+    /// The chance of this many bad new starts where both sides are alike.
     fn p(&self) -> f64 {
         precedence(self.base.1, self.new.1, self.ahead)
     }

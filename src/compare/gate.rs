@@ -8,7 +8,7 @@ use crate::metric::{Better, Measure, Metric};
 use crate::settings::JudgeSettings;
 use crate::units;
 
-/// What a comparison says to the gate.
+/// What a comparison reports to the gate.
 #[must_use]
 pub fn gate(comparison: &Comparison, settings: &JudgeSettings) -> GateResult {
     let mut result = GateResult::default();

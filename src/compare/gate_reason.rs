@@ -98,7 +98,7 @@ impl std::fmt::Display for GateReason {
     }
 }
 
-/// What the gate says of a run.
+/// What the gate reports of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateResult {
     /// The exit code.

@@ -94,7 +94,7 @@ struct Place<'a> {
     in_flight: f64,
 }
 
-/// The knee and crossover of one scenario (docs/statistics.md, section 8); none where fewer than two places
+/// The knee and crossover of one scenario (docs/statistics.md, section 8); `None` if fewer than two places
 /// have a latency and a QPS.
 #[must_use]
 pub fn knee(curve: &LoadCurve<'_>, measure: Measure) -> Option<Knee> {

@@ -170,7 +170,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults for a report of so many load points.
+    /// The defaults for a report of this many load points.
     #[must_use]
     pub fn for_points(load_points: usize) -> Self {
         Self {

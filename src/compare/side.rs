@@ -32,7 +32,7 @@ pub struct Facts {
     pub apis: BTreeSet<String>,
     /// The hash of each prompt file, by its path as the scenario names it.
     pub datasets: BTreeMap<String, String>,
-    /// The machines of the client: processor and cores. They need not agree; a difference is told.
+    /// The machines of the client: processor and cores. They need not agree; a difference is reported.
     pub clients: BTreeSet<String>,
 }
 
@@ -73,7 +73,7 @@ impl ComparedSide {
         first_seen(self.points.iter().flat_map(|point| &point.starts))
     }
 
-    /// What its servers say tells their starts apart; empty where they do not say.
+    /// What its servers say distinguishes their starts; empty where they do not say.
     #[must_use]
     pub fn told_identities(&self) -> BTreeSet<String> {
         let starts = self.points.iter().flat_map(|point| &point.starts);
@@ -81,7 +81,7 @@ impl ComparedSide {
     }
 }
 
-/// What tells a start from others: a launch or a restart hook of ours, the start time of its
+/// What distinguishes a start from others: a launch or a restart hook of ours, the start time of its
 /// process, or the user's word. All measurements without any of these share one.
 pub(super) fn identity(start: &MeasuredStart) -> &str {
     start.identity.as_deref().unwrap_or_default()
@@ -118,7 +118,7 @@ impl ComparedPoint {
     }
 }
 
-/// Why the two sides cannot be compared at all; none where they can.
+/// Why the two sides cannot be compared at all; `None` if they can.
 #[must_use]
 pub fn incomparable(base: &Facts, new: &Facts) -> Option<String> {
     let differs = |what: &str, a: &BTreeSet<String>, b: &BTreeSet<String>| {
@@ -147,7 +147,7 @@ pub fn other_client(base: &Facts, new: &Facts) -> Option<String> {
     })
 }
 
-/// Why one load point cannot be compared; none where it can.
+/// Why one load point cannot be compared; `None` if it can.
 #[must_use]
 pub fn incomparable_point(
     (base, base_facts): (&ComparedPoint, &Facts),

@@ -29,7 +29,7 @@ pub(super) struct Values {
     pub(super) barrier: Option<(Verdict, String)>,
 }
 
-/// Where a value stands: the block (paired), the night, or what tells its start from others.
+/// Where a value stands: the block (paired), the night, or what distinguishes its start from others.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     Block(u32),

@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All of them in the order in which a reader wants them: what changed, what could not be told,
+    /// All of them in the order in which a reader wants them: what changed, what could not be decided,
     /// and what stayed.
     pub const ALL: [Self; 10] = [
         Self::Regressed,

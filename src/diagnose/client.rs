@@ -32,7 +32,7 @@ const SHORTAGES: [Shortage; 2] = [
 
 impl PointNotes {
     /// Lags, CPU and slots that D.8 calls invalid, where enough rounds show them; in fewer rounds they
-    /// are a warning. What a median shows is told in place of what only the p99 does.
+    /// are a warning. What a median shows is reported in place of what only the p99 does.
     pub(crate) fn client_findings(&self) -> Vec<Finding> {
         let mut by_code: BTreeMap<FindingCode, (u64, Fault)> = BTreeMap::new();
         for round in &self.rounds {

@@ -23,7 +23,7 @@ const FLAT: f64 = 0.5;
 /// What is known of a load point, each where it is known.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Circumstances {
-    /// What the client was found to be short of: `its event loop ran late`; none where it had room.
+    /// What the client was found to be short of: `its event loop ran late`; `None` if it had room.
     pub client_fault: Option<String>,
     /// The server could not keep up with the offered rate.
     pub saturated: bool,
@@ -52,7 +52,7 @@ pub fn level(samples: &[(u64, f64)]) -> Option<(f64, Option<f64>)> {
     Some((mean, ratio))
 }
 
-/// The sentence. A queue that the server itself tells of is real whatever the client does, so it comes
+/// The sentence. A queue that the server itself reports is real whatever the client does, so it comes
 /// first; then the client, whose faults hide all that is seen from outside; then arrivals that outrun the
 /// completions, the route, and the server's compute.
 #[must_use]
@@ -107,7 +107,7 @@ fn route(at: &Circumstances) -> Option<String> {
     let outside = at.told.get("outside_e2el_ms").copied()?;
     let client = at.told.get("client_e2el_mean_ms").copied().filter(|ms| *ms > 0.0)?;
     let share = outside / client;
-    // Below a millisecond no route can be told from the two clocks' own reading.
+    // Below a millisecond no route can be derived from the two clocks' own reading.
     (share > ROUTE_SHARE && outside > 1.0).then(|| {
         format!(
             "the limit is the route: {outside:.1} of {client:.1} ms of E2EL pass outside the server \

@@ -17,10 +17,10 @@ use crate::scenario::{Load, LoadPoint};
 use crate::summary::{self, Summary, health, steadiness};
 use crate::transport::FailureKind;
 
-/// A fault of so many of a load point's rounds is the load point's (D.8: 20 % of the starts make a cell
+/// A fault of this many of a load point's rounds is the load point's (D.8: 20 % of the starts make a cell
 /// invalid).
 pub(crate) const FAULTY_SHARE: f64 = validity::INVALID_SHARE;
-/// A drift has to show in so many rounds (D.8).
+/// A drift has to show in this many rounds (D.8).
 const DRIFTING_SHARE: f64 = 0.80;
 /// A round shorter than this many E2E holds too few whole requests to be typical (D.8).
 const FEWEST_E2E: f64 = 3.0;

@@ -37,7 +37,7 @@ pub fn finding(summary: &crate::summary::Summary, point: &str) -> Option<Finding
     of_count(count).map(|finding| finding.at(point))
 }
 
-/// As [`finding`], of so many requests.
+/// As [`finding`], of this many requests.
 #[must_use]
 pub fn of_count(count: u64) -> Option<Finding> {
     let mut by_need = Statistic::ALL;

@@ -12,7 +12,7 @@ const OTHERS_LIMIT: f64 = 0.05;
 /// scenario says. The chat template alone is a per cent of a short prompt.
 const CACHE_LIMIT: f64 = 0.05;
 
-/// Names of the pairs that are set side by side: (what the server tells, what the client saw, their
+/// Names of the pairs that are set side by side: (what the server reports, what the client saw, their
 /// difference). All ms, means over every request of the round, ramp and tail included, since the
 /// server's counters know no window.
 const PAIRS: [(&str, &str, &str); 4] = [
@@ -93,7 +93,7 @@ pub fn pooled(rounds: &[BTreeMap<String, f64>]) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// What the server's word says that a reader must know, from [`pooled`] values.
+/// What the server's word reports that a reader must know, from [`pooled`] values.
 #[must_use]
 pub fn findings(told: &BTreeMap<String, f64>) -> Vec<Finding> {
     [beside(told), preempted(told), cached(told), others(told)].into_iter().flatten().collect()

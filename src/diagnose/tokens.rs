@@ -116,7 +116,7 @@ impl TokenAccount {
         }
     }
 
-    /// Share of events that came within 50 µs of the one before; none without events.
+    /// Share of events that came within 50 µs of the one before; `None` without events.
     #[must_use]
     pub fn coalesced_share(&self) -> Option<f64> {
         share(self.coalesced, self.events)
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(Deviation::default().quantile(0.5), 0);
     }
 
-    /// A completed answer of `events` events with text and so many tokens by its final usage.
+    /// A completed answer of `events` events with text and this many tokens by its final usage.
     fn answer(events: u32, tokens: u32) -> RequestRecord {
         let ident = RequestIdent {
             side: Side::New,

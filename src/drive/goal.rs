@@ -39,7 +39,7 @@ pub(super) trait Goal {
     /// Sending stops at `at_ns`: the window closes, empty if it never opened.
     fn close(&mut self, at_ns: u64);
 
-    /// The window as it stands.
+    /// The window as it is.
     fn window(&self) -> Window;
 }
 

@@ -102,7 +102,7 @@ impl RoundJob {
 pub struct ErrorLimit {
     /// Failed / attempted above which it ends, 0 to 1.
     pub share: f64,
-    /// Not before so many attempts.
+    /// Not before this many attempts.
     pub least: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The pacer: hands out open-loop requests at their due times, from a thread of its own.
+//! The pacer: hands out open-loop requests at their due times, from a dedicated thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -61,7 +61,7 @@ pub(super) struct PreparedRequest {
 }
 
 impl PreparedRequest {
-    /// Sends it and reads its answer to the end, or until it is told to stop.
+    /// Sends it and reads its answer to the end, or until it is asked to stop.
     pub(super) async fn exchange(
         self,
         wire: &Wire,

@@ -134,7 +134,7 @@ impl RoundRecorder {
         if self.completed == 0 { 0.0 } else { self.e2el_sum_s / self.completed as f64 }
     }
 
-    /// Whether so much has failed that going on tells nothing.
+    /// Whether so much has failed that going on would add no information.
     pub(super) fn is_beyond(&self, limit: ErrorLimit) -> bool {
         let attempted = self.completed + self.failed;
         #[allow(clippy::cast_precision_loss)]

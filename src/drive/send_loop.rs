@@ -26,7 +26,7 @@ const WAKE_NS: u64 = 100_000_000;
 /// Requests in flight when sending stops get twice an E2EL to end, within these bounds.
 const DRAIN_LEAST_S: f64 = 5.0;
 const DRAIN_MOST_S: f64 = 600.0;
-/// Tasks that were told to stop do so at their next turn; waiting longer would be a fault of ours.
+/// Tasks that were asked to stop do so at their next turn; waiting longer would be a fault of ours.
 const LEAVE_S: f64 = 2.0;
 
 /// Why the loop stopped sending.
@@ -54,7 +54,7 @@ pub(super) struct Setup<'a, G> {
     pub(super) gate: Admission,
     pub(super) aim: G,
     pub(super) tally: RoundRecorder,
-    /// None where nothing is measured.
+    /// `None` if nothing is measured.
     pub(super) lag: Option<LagSampler>,
     pub(super) ident: RequestIdent,
     pub(super) limit: ErrorLimit,
@@ -80,7 +80,7 @@ pub(super) struct LoopResult<G> {
 /// A request in flight, and the way to stop it.
 struct InFlight {
     flight: Flight,
-    /// None once it was told.
+    /// `None` once it was sent.
     stop: Option<oneshot::Sender<()>>,
 }
 
@@ -236,7 +236,7 @@ impl<'a, G: Goal> SendLoop<'a, G> {
         self.stage = Stage::Draining { until_ns };
     }
 
-    /// Stops what is in flight. Each request is told, not torn down: it hands over what had come.
+    /// Stops what is in flight. Each request is notified, not torn down: it hands over what had come.
     fn leave(&mut self, now_ns: u64) {
         if !matches!(self.stage, Stage::Leaving { .. }) {
             for stop in self.flying.values_mut().filter_map(|flying| flying.stop.take()) {

@@ -9,7 +9,7 @@ use crate::record::request::Part;
 use crate::record::{Outcome, RequestRecord, Window};
 use crate::stats::quantile::median;
 
-/// So many windows must agree.
+/// This many windows must agree.
 pub(super) const WINDOWS: usize = 3;
 /// How closely: (highest − lowest) / lowest.
 const AGREEMENT: f64 = 0.05;

@@ -11,7 +11,7 @@ enum Intake {
     Full,
 }
 
-/// The roll of the measured requests, by the stop rule: the first so many, and those of the first so
+/// The roll of the measured requests, by the stop rule: the first N, and those of the first so
 /// many seconds, whichever comes later, bounded by the longest time.
 #[derive(Debug, Clone)]
 pub(super) struct StopTracker {

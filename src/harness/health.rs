@@ -22,7 +22,7 @@ impl Session<'_> {
         notes.add(round, outcome, summary);
     }
 
-    /// Tells what the rounds of each load point said of the client and the load, once.
+    /// Reports what the rounds of each load point said of the client and the load, once.
     pub(super) fn tell_health(&mut self) {
         let notes = std::mem::take(&mut self.notes);
         if let Some(missing) = self.proof.missing().filter(|_| !notes.is_empty()) {

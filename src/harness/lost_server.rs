@@ -1,4 +1,4 @@
-//! A lost server: found after a round, told once with what is not measured, and the end of its start.
+//! A lost server: found after a round, reported once with what is not measured, and the end of its start.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ impl Session<'_> {
         Ok((state, lost))
     }
 
-    /// Tells that the server was lost, and which load points have no figures for it.
+    /// Reports that the server was lost, and which load points have no figures because of it.
     pub(super) fn tell_loss(&mut self) {
         let Some(lost) = self.run.rounds.iter().rfind(|round| round.server.is_lost()) else {
             return;

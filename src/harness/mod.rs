@@ -322,7 +322,7 @@ impl Harness {
         run_record::preflight(&harness.settings, &plan, &store, reporter).await
     }
 
-    /// A baseline that does not exist is told before the run, not after it.
+    /// A baseline that does not exist is reported before the run, not after it.
     fn check_baseline(&self, store: &Store) -> Result<()> {
         match &self.settings.baseline.compare {
             Some(name) if !self.settings.baseline.lenient => store.baselines().load(name).map(drop),

@@ -136,7 +136,7 @@ impl Session<'_> {
         refused(&outcome.records).map_or(Ok(()), Err)
     }
 
-    /// Tells a finding unless an earlier round of the load point had one of its kind.
+    /// Reports a finding unless an earlier round of the load point had one of its kind.
     fn find_once(&mut self, finding: Finding) {
         let same = |f: &Finding| f.code == finding.code && f.point == finding.point;
         if !self.run.findings.iter().any(same) {

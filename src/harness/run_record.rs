@@ -1,4 +1,4 @@
-//! Before the first byte: the plan is told, and the run's record is begun.
+//! Before the first byte: the plan is reported, and the run's record is begun.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -157,7 +157,7 @@ pub(super) async fn preflight(
         let client = server_handle::client(&started.url, settings, session::SPARE_CONNECTIONS)?;
         let report = preflight::run(&client, clock, settings, Demands::of(&plan.points)).await;
         server.finish().await?;
-        // What ends the checks is told once, as their error.
+        // What ends the checks is reported once, as their error.
         for finding in report.findings.iter().filter(|f| f.severity != Severity::Fatal) {
             reporter.event(&Event::Finding(finding))?;
         }

@@ -111,7 +111,7 @@ impl SideServer {
         }
     }
 
-    /// What tells that a start of it is over, in words; none where no start is waited for.
+    /// What shows that a start of it is over, in words; `None` if no start is waited for.
     pub(super) fn awaited(&self) -> Option<String> {
         let (Launch::Command { ready_path, ready_timeout_s, .. }
         | Launch::Hooks { ready_path, ready_timeout_s, .. }) = &self.target.launch

@@ -26,7 +26,7 @@ use crate::sim::Scheme;
 use crate::store::{RunWriter, Store};
 use crate::transport::BaseUrl;
 
-/// A server that fails so many starts in a row will fail the next.
+/// A server that fails this many starts in a row will fail the next.
 pub(super) const MOST_FAILED_STARTS: u32 = 3;
 /// Connections beyond the planned concurrency, for tails and probes.
 pub(super) const SPARE_CONNECTIONS: usize = 16;
@@ -221,7 +221,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The rounds of a start; of two routes, turn and turn about, the order alternating.
+    /// The rounds of a start; of two routes, alternately, in alternating order.
     async fn rounds(&mut self, starts: &[StartPlan]) -> Result<()> {
         let most = starts.iter().map(|s| s.rounds.len()).max().unwrap_or(0);
         let mut measured = false;
@@ -251,7 +251,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// A sweep that was told to end at saturation leaves out the higher loads of that scenario.
+    /// A sweep that was asked to end at saturation leaves out the higher loads of that scenario.
     fn is_given_up(&self, start: &StartPlan, round: &RoundPlan) -> bool {
         let below = |stored: &&StoredRound| {
             stored.side == start.side

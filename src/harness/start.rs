@@ -51,7 +51,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// What tells this start from others by the user's word.
+    /// What distinguishes this start from others by the user's word.
     fn told_restarted(&self) -> Option<String> {
         let word = format!("restarted, by the user's word, for {}", self.run.id);
         self.settings.restarted.then_some(word)
@@ -82,7 +82,7 @@ impl Session<'_> {
             let demands = Demands::of(&self.plan.points);
             preflight::run(&client, self.clock, self.settings, demands).await
         };
-        // What ends the run is told once, as its error.
+        // What ends the run is reported once, as its error.
         for finding in report.findings.iter().filter(|f| f.severity != Severity::Fatal) {
             self.find(finding.clone());
         }

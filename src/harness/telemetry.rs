@@ -29,7 +29,7 @@ pub(super) struct RoundTelemetry {
     client: Client,
     clock: Clock,
     gpu: Gpu,
-    /// None where nothing offers samples.
+    /// `None` if nothing offers samples.
     scraper: Option<Scraper>,
     /// Whether the server's metrics are among what is sampled.
     samples_server: bool,
@@ -61,7 +61,7 @@ impl RoundTelemetry {
         clock: Clock,
         machine_has_gpu: bool,
     ) -> Result<Self> {
-        // The GPU beside a client says nothing of a server elsewhere, nor of a simulator.
+        // The GPU beside a client gives no information about a server elsewhere, nor of a simulator.
         let tells = machine_has_gpu && !settings.is_simulated() && server::is_here(url).await;
         Ok(Self {
             url: url.to_owned(),

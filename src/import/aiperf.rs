@@ -256,7 +256,7 @@ fn request(record: &Map<String, Value>) -> Option<RequestTimes> {
     })
 }
 
-/// What an error says: its type and its message.
+/// What an error reports: its type and its message.
 fn error_text(error: &Value) -> String {
     let part = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
     let text = format!("{} {}", part("type"), part("message"));

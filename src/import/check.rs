@@ -13,7 +13,7 @@ const OVER_CAP: f64 = 0.10;
 /// Less than this share of the concurrency in flight means that it was not kept up.
 const UNDER_CAP: f64 = 0.5;
 
-/// So many requests for each slot make the ramp and the drain small.
+/// This many requests for each slot make the ramp and the drain small.
 const REQUESTS_PER_SLOT: u64 = 8;
 
 /// The contradictions of one result, a sentence each.

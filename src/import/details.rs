@@ -32,7 +32,7 @@ pub(super) struct Details {
 /// What the gaps of a result lie between.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Gaps {
-    /// Tokens, as far as the client tells: one chunk is taken for one token.
+    /// Tokens, as far as the client reports: one chunk is taken for one token.
     #[default]
     Tokens,
     /// Chunks, which the client does not take for tokens.
@@ -64,7 +64,7 @@ pub(super) struct Measured {
 }
 
 impl Details {
-    /// Takes the arrays out; none where the file has no times of requests.
+    /// Takes the arrays out; `None` if the file has no times of requests.
     pub(super) fn take(fields: &mut Fields) -> Result<Option<Self>> {
         let details = Self {
             requests: 0,
@@ -139,7 +139,7 @@ impl Details {
         if self.start_times.is_some() { Sends::Known } else { Sends::Unknown }
     }
 
-    /// Whether the ends of requests can be told.
+    /// Whether the ends of requests are known.
     pub(super) fn has_ends(&self) -> bool {
         self.latencies.is_some() || (self.itls.is_some() && self.ttfts.is_some())
     }

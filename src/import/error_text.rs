@@ -1,4 +1,4 @@
-//! A failure as vLLM's client tells it: a reason phrase, or the traceback of an exception.
+//! A failure as vLLM's client reports it: a reason phrase, or the traceback of an exception.
 
 use crate::transport::{Failure, FailureKind};
 

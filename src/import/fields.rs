@@ -90,7 +90,7 @@ impl Fields {
         value.as_str().map(Some).ok_or_else(|| self.wrong(name, "is not a text"))
     }
 
-    /// A list, taken out, since it may be large; none where the field is missing or null.
+    /// A list, taken out, since it may be large; `None` if the field is missing or null.
     pub(super) fn take_list<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<Vec<T>>> {
         let Some(value) = self.values.remove(name).filter(|value| !value.is_null()) else {
             return Ok(None);

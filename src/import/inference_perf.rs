@@ -151,7 +151,7 @@ fn figures(fields: &Fields) -> BTreeMap<String, f64> {
 /// stage. That the means then agree proves it.
 ///
 /// # Errors
-/// The reason for which the requests cannot be told apart; the stages then keep their figures alone.
+/// The reason for which the requests cannot be distinguished; the stages then keep their figures alone.
 pub(super) fn share_out(
     stages: &mut [ToolResult],
     mut requests: Vec<Map<String, Value>>,

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::record::{FindingCode, Severity};
 
 /// TTFT and TPOT as in vLLM's client; ITL divides the gap between two chunks by the tokens of the
-/// later one where the backend tells them.
+/// later one where the backend reports them.
 pub(super) const TOOL: Tool = Tool {
     name: "sglang.bench_serving",
     definitions: "sglang-bench-serving-1",

@@ -65,7 +65,7 @@ pub fn build_points(mut points: Vec<LoadPoint>, settings: &Settings) -> Result<P
     Ok(plan)
 }
 
-/// A server of ours that is launched for real may be slower the first time; the simulator is not.
+/// A server of ours that is launched in earnest may be slower the first time; the simulator is not.
 fn has_caches(settings: &Settings) -> bool {
     let sides = [Some(&settings.target), settings.against.as_ref()];
     sides.into_iter().flatten().any(|target| !matches!(target.launch, Launch::Simulator { .. }))

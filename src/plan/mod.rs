@@ -89,7 +89,7 @@ impl Plan {
         }
     }
 
-    /// The reference that this load point is expressed against; none where references are left out.
+    /// The reference that this load point is expressed against; `None` if references are left out.
     #[must_use]
     pub fn reference_of(&self, point: &LoadPoint) -> Option<&LoadPoint> {
         self.references.iter().find(|reference| same_lengths(reference, point))

@@ -6,7 +6,7 @@ use crate::scenario::Prompt;
 use crate::transport::FailureKind;
 
 impl Examination<'_> {
-    /// Compares with the context that the server tells; else sends one prompt of full length.
+    /// Compares with the context that the server reports; else sends one prompt of full length.
     pub(super) async fn check_fit(&mut self) {
         let demands = self.demands;
         if demands.longest_input == 0 {

@@ -1,4 +1,4 @@
-//! What a failure means to a user: the cause in words, and the mend.
+//! What a failure means to a user: the cause in words, and the remedy.
 
 use super::Examination;
 use crate::record::{Finding, FindingCode, Severity};

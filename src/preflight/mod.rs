@@ -1,4 +1,4 @@
-//! Preflight: whether a run against this server can give figures, and what the server takes and tells.
+//! Preflight: whether a run against this server can give figures, and what the server accepts and reports.
 
 use crate::clock::Clock;
 use crate::record::{FindingCode, Severity};

@@ -169,7 +169,7 @@ impl Examination<'_> {
 
     fn read_engine(&mut self, reply: &Reply) {
         let server = reply.header("server").unwrap_or_default();
-        // vLLM and SGLang say `uvicorn`, which tells nothing of the engine.
+        // vLLM and SGLang say `uvicorn`, which carries no information about the engine.
         let (name, version) = server.split_once('/').unwrap_or((server, ""));
         if matches!(name, "llama.cpp" | "inferometer-sim") {
             self.report.engine = Some(name.to_owned());
@@ -232,12 +232,12 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// The models of an answer; none where it is no list of models. Some gateways leave the envelope out,
+/// The models of an answer; `None` if it is no list of models. Some gateways leave the envelope out,
 /// or call the list `models`.
 fn served(body: &[u8]) -> Option<Vec<Served>> {
     let answer: Value = serde_json::from_slice(body).ok()?;
     let number = |model: &Value, name: &str| {
-        // 0 is told where the server does not know.
+        // 0 is reported where the server does not know.
         let number = model.get(name).and_then(Value::as_u64).filter(|n| *n > 0);
         number.and_then(|n| u32::try_from(n).ok())
     };

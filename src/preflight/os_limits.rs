@@ -21,7 +21,7 @@ pub(super) enum Ends {
 }
 
 impl Ends {
-    /// Descriptors that so many connections take.
+    /// Descriptors that this many connections take.
     fn descriptors(self, connections: u32) -> u64 {
         let each = if self == Self::Both { 2 } else { 1 };
         u64::from(connections) * each + OWN_DESCRIPTORS

@@ -40,7 +40,7 @@ impl Examination<'_> {
         }
     }
 
-    /// A prompt of so many words, another for every `index`.
+    /// A prompt of this many words, another for every `index`.
     pub(super) fn words(&self, index: u64, words: u32) -> Prompt {
         // Salted by the wall clock: a prefix cache must not answer for an earlier preflight.
         let salt = self.clock.wall_origin().as_nanosecond();
@@ -81,7 +81,7 @@ impl Examination<'_> {
             )
         };
         let exchange = ask(body.clone()).await;
-        // A connection that the server had closed meanwhile tells nothing of it.
+        // A connection that the server had closed meanwhile carries no information about it.
         let stale = |f: &Failure| f.kind == FailureKind::StaleConnection;
         let exchange = match exchange.failure.as_ref().is_some_and(stale) {
             true => ask(body).await,

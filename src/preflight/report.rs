@@ -1,4 +1,4 @@
-//! The report of preflight: what a server takes and tells, and what was found.
+//! The report of preflight: what a server accepts and reports, and what was found.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct PreflightReport {
     pub model: String,
     /// The API that will be used: completions or chat once the probe has succeeded.
     pub api: ApiChoice,
-    /// What the server takes and tells.
+    /// What the server accepts and reports.
     pub offers: Offers,
     /// Ids to make prompts of exact length from: ordinary tokens of this vocabulary, no specials.
     pub token_ids: Option<Vec<u32>>,
@@ -24,7 +24,7 @@ pub struct PreflightReport {
     pub text_calibration: Option<TextCalibration>,
     /// Tokens that the chat template (or a begin mark) adds to a prompt.
     pub template_tokens: Option<u32>,
-    /// The longest context, tokens, where the server tells it.
+    /// The longest context, tokens, where the server reports it.
     pub max_model_len: Option<u32>,
     /// `vllm`, `llama.cpp`, …
     pub engine: Option<String>,

@@ -1,4 +1,4 @@
-//! A finding: a sentence about something that limits trust, with its mend.
+//! A finding: a sentence about something that limits trust, with its remedy.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub struct Finding {
     pub severity: Severity,
     /// The sentence for people; lower case, no final period.
     pub text: String,
-    /// How to mend it.
+    /// How to fix it.
     pub mend: Option<String>,
     /// The load point it concerns; none: the run.
     pub point: Option<String>,
@@ -39,7 +39,7 @@ impl Finding {
         Self { code, severity, text: text.into(), mend: None, point: None }
     }
 
-    /// Says how to mend it.
+    /// Adds how to fix it.
     #[must_use]
     pub fn with_mend(mut self, mend: impl Into<String>) -> Self {
         self.mend = Some(mend.into());

@@ -112,7 +112,7 @@ impl GapHistogram {
         GapView { filled: self.filled().collect(), count: self.count() }
     }
 
-    /// Mean, ns; none where there is no gap.
+    /// Mean, ns; `None` if there is no gap.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         self.view().mean()
@@ -124,13 +124,13 @@ impl GapHistogram {
         self.view().std()
     }
 
-    /// The shortest gap, ns; none where there is none.
+    /// The shortest gap, ns; `None` if there is none.
     #[must_use]
     pub fn min(&self) -> Option<f64> {
         self.view().quantile(0.0)
     }
 
-    /// The longest gap, ns; none where there is none.
+    /// The longest gap, ns; `None` if there is none.
     #[must_use]
     pub fn max(&self) -> Option<f64> {
         self.view().quantile(1.0)
@@ -210,7 +210,7 @@ impl GapView {
         &self.filled
     }
 
-    /// Mean, ns; none where there is no gap.
+    /// Mean, ns; `None` if there is no gap.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0).then(|| {
@@ -228,7 +228,7 @@ impl GapView {
         (self.count > 1).then(|| (squares / as_f64(self.count - 1)).sqrt())
     }
 
-    /// The quantile `q` (0 to 1, clamped), ns; none where there is no gap or `q` is not a number.
+    /// The quantile `q` (0 to 1, clamped), ns; `None` if there is no gap or `q` is not a number.
     ///
     /// Type 7 of Hyndman and Fan (The American Statistician 50, 1996), as for every percentile
     /// here, on gaps taken as evenly spread within their bucket (the usual grouped-data quantile):

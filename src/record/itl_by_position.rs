@@ -1,4 +1,4 @@
-//! Positions: ITL by the place of a token in its answer, which tells whether late tokens come slower.
+//! Positions: ITL by the place of a token in its answer, which shows whether late tokens come slower.
 
 use crate::transport::TokenTimeline;
 use crate::units::ns_to_ms;

@@ -36,7 +36,7 @@ pub enum Part {
     Tail,
 }
 
-/// One line of `requests.jsonl`. Times are nanoseconds on the run's clock; none where it did not
+/// One line of `requests.jsonl`. Times are nanoseconds on the run's clock; `None` if it did not
 /// happen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the names are the definitions: DESIGN's list of fields
@@ -188,7 +188,7 @@ impl RequestRecord {
         span_ms(self.clock_start_ns(), self.first_output_ns)
     }
 
-    /// TPOT, ms; none where no token follows the first event.
+    /// TPOT, ms; `None` if no token follows the first event.
     ///
     /// (E2EL − TTFT) / (output tokens − tokens of the first event): vLLM's n − 1 where an event
     /// carries one token, and right where speculative decoding puts several into the first.

@@ -112,7 +112,7 @@ pub struct StoredSide {
     pub environment_names: Vec<String>,
     /// The engine's own effective settings, from its log or metrics.
     pub engine_settings: BTreeMap<String, String>,
-    /// What the server takes and tells, from preflight.
+    /// What the server accepts and reports, from preflight.
     pub offers: crate::api::Offers,
     /// Tokens that the chat template adds, learned in preflight.
     pub template_tokens: Option<u32>,
@@ -141,7 +141,7 @@ pub struct StoredStart {
     pub start: u32,
     /// When, UTC.
     pub at: jiff::Timestamp,
-    /// What tells it from other starts: the server's `process_start_time_seconds`, else our launch.
+    /// What distinguishes it from other starts: the server's `process_start_time_seconds`, else our launch.
     pub identity: Option<String>,
     /// Seconds until it was ready, where we launched it.
     pub ready_s: Option<f64>,
@@ -245,7 +245,7 @@ pub struct StoredRound {
     /// Samples over the round (queue, KV use, …): canonical name → (ns, value), at most 600 each.
     #[serde(default, serialize_with = "finite::series")]
     pub series: BTreeMap<String, Vec<(u64, f64)>>,
-    /// What an imported tool says of the whole round, by measure: `ttft_mean`, `tpot_p99`,
+    /// What an imported tool reports of the whole round, by measure: `ttft_mean`, `tpot_p99`,
     /// `output_throughput`; `ttft_std`, and the counts `completed`, `failed`, `input_tokens` and
     /// `output_tokens`. Latencies in ms. Summaries read it where the requests cannot tell; empty
     /// for our own rounds, whose requests tell all.

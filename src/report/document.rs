@@ -27,9 +27,9 @@ pub struct Document {
     pub run: Option<RunDocument>,
     /// The sides, the base first.
     pub sides: Vec<SideDocument>,
-    /// What the comparison says; none without one.
+    /// What the comparison reports; `None` without one.
     pub verdict: Option<VerdictDocument>,
-    /// What the gate says of all of it.
+    /// What the gate reports of all of it.
     pub gate: GateResult,
     /// What limits trust, the gravest first.
     pub findings: Vec<Finding>,
@@ -66,7 +66,7 @@ pub struct SideDocument {
     pub name: String,
     /// The ids of its runs.
     pub runs: Vec<String>,
-    /// The server as it was found; none where the run does not say.
+    /// The server as it was found; `None` if the run does not report it.
     pub server: Option<StoredSide>,
     /// Facts the user gave.
     pub metadata: BTreeMap<String, String>,

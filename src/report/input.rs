@@ -19,9 +19,9 @@ pub struct ReportInput {
     pub sides: Vec<SideInput>,
     /// References and load points, in the order of the plan.
     pub points: Vec<PointInput>,
-    /// One comparison with the base for each side after the first; none where there is none.
+    /// One comparison with the base for each side after the first; `None` if there is none.
     pub comparisons: Vec<Comparison>,
-    /// What the gate says of all of it: comparisons, limits, whether anything was measured.
+    /// What the gate reports of all of it: comparisons, limits, whether anything was measured.
     pub gate: GateResult,
     /// Latency against throughput, per scenario and side.
     pub knees: Vec<Knee>,
@@ -49,7 +49,7 @@ pub struct PointInput {
     pub phase: Phase,
     /// What it is.
     pub point: LoadPoint,
-    /// What was measured, in the order of [`ReportInput::sides`]; none where a side lacks it.
+    /// What was measured, in the order of [`ReportInput::sides`]; `None` if a side lacks it.
     pub sides: Vec<Option<PointSide>>,
 }
 
@@ -106,7 +106,7 @@ pub struct Samples {
     pub e2el_ms: Vec<f64>,
 }
 
-/// Mean lengths in tokens, asked and got; none where not known.
+/// Mean lengths in tokens, asked and got; `None` if not known.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Lengths {
     /// Mean prompt length asked for.

@@ -1,5 +1,5 @@
 //! The verdicts as JUnit XML: a test case per load point × gated metric, and one for everything else
-//! that the gate says, so that a case fails where the exit code is not 0.
+//! that the gate reports, so that a case fails where the exit code is not 0.
 
 use super::{Report, view};
 use crate::compare::{Cell, Comparison, GateCause, GateReason, SuiteResult, Verdict};
@@ -8,7 +8,7 @@ use crate::summary::failure_words;
 /// The class of cases that belong to no group.
 const WHOLE: &str = "all load points";
 
-/// The whole file. Without a comparison it holds only what the gate says.
+/// The whole file. Without a comparison it holds only what the gate reports.
 #[must_use]
 pub fn render(report: &Report) -> String {
     let input = report.input();
@@ -65,7 +65,7 @@ enum Outcome {
     Skipped,
 }
 
-/// The gated cells, the means over all load points, then what the gate says beyond them.
+/// The gated cells, the means over all load points, then what the gate reports beyond them.
 fn cases(comparison: &Comparison) -> Vec<Case> {
     let reasons = &comparison.gate.reasons;
     let gated: Vec<&Cell> = comparison.cells.iter().filter(|c| c.gated).collect();
@@ -121,7 +121,7 @@ fn suite_case(suite: &SuiteResult, reasons: &[GateReason]) -> Case {
     }
 }
 
-/// What the gate says beyond cells: a missed limit, nothing measured, a run that ended early.
+/// What the gate reports beyond cells: a missed limit, nothing measured, a run that ended early.
 fn whole_case(reason: &GateReason) -> Case {
     let (name, outcome, kind) = match &reason.cause {
         GateCause::Limit { limit, point } => {

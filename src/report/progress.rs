@@ -31,7 +31,7 @@ pub enum Event<'a> {
         start: u32,
         /// Of how many.
         starts: u32,
-        /// How long it took, seconds; none where somebody else started it.
+        /// How long it took, seconds; `None` if somebody else started it.
         ready_s: Option<f64>,
     },
     /// A load point is under way.
@@ -42,7 +42,7 @@ pub enum Event<'a> {
         stage: &'a str,
         /// Requests completed in this stage.
         completed: u64,
-        /// Requests planned for this stage; none where it is not known.
+        /// Requests planned for this stage; `None` if it is not known.
         planned: Option<u64>,
     },
     /// A round of a load point ended.
@@ -75,14 +75,14 @@ pub enum Event<'a> {
 
 /// Who listens to a run.
 pub trait Reporter: Send {
-    /// Tells what happened.
+    /// Reports what happened.
     ///
     /// # Errors
     /// Where the output cannot be written. A closed pipe is not one.
     fn event(&mut self, event: &Event<'_>) -> Result<()>;
 }
 
-/// Tells nothing.
+/// Reports nothing.
 #[derive(Debug, Default)]
 pub struct Silent;
 
@@ -104,7 +104,7 @@ pub enum Stream {
 /// Without a terminal a progress line comes this often: enough for a CI log, few enough to read.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
 
-/// Tells it to people: a bar on a terminal, plain lines elsewhere.
+/// Reports it to people: a bar on a terminal, plain lines elsewhere.
 pub struct Terminal {
     stream: Stream,
     color: Color,
@@ -116,7 +116,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Tells on `stream`.
+    /// Reports on `stream`.
     #[must_use]
     pub fn new(stream: Stream) -> Self {
         let (color, on_terminal) = match stream {

@@ -331,7 +331,7 @@ fn section(text: &mut String, head: &str, lines: &[String], width: usize, color:
     }
 }
 
-/// A finding for a terminal: its weight, the sentence, then the mend.
+/// A finding for a terminal: its weight, the sentence, then the remedy.
 fn finding_lines(text: &mut String, finding: &FindingView, width: usize, color: Color) {
     let tone = match finding.class.as_str() {
         "bad" => Tone::Bad,

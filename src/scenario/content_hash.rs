@@ -1,8 +1,8 @@
-//! A digest: the named hash that tells datasets and workloads apart.
+//! A digest: the named hash that distinguishes datasets and workloads.
 
 /// FNV-1a with 128 bits (Fowler, Noll, Vo; parameters of RFC 9923), as `fnv1a128:` and 32 hex digits.
 ///
-/// It tells different content apart by accident, not against an adversary, and is the same on every
+/// It distinguishes different content by accident, not against an adversary, and is the same on every
 /// platform and in every version.
 #[must_use]
 pub fn fnv1a_128(bytes: &[u8]) -> String {

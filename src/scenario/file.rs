@@ -15,7 +15,7 @@ use crate::settings::{Settings, Target};
 /// No scenario file is longer; a data set given by mistake is.
 const MAX_BYTES: usize = 1 << 20;
 
-/// What a scenario file says. What it does not say is none.
+/// The content of a scenario file; `None` for what is absent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ScenarioFile {
     /// The groups, in the order declared.

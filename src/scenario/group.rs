@@ -79,7 +79,7 @@ pub struct Scenario {
     pub slo: Option<Slo>,
     /// Measured requests a round; none: the default for the load.
     pub num_prompts: Option<u32>,
-    /// Least measured time a round, seconds.
+    /// Minimum measured time a round, seconds.
     pub measurement_time_s: Option<f64>,
     /// Where it was declared; no part of the value.
     pub place: Place,
@@ -266,7 +266,7 @@ pub struct LoadPoint {
     pub slo: Option<Slo>,
     /// Measured requests a round; none: the default for the load.
     pub num_prompts: Option<u32>,
-    /// Least measured time a round, seconds.
+    /// Minimum measured time a round, seconds.
     pub measurement_time_s: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! A load: so many requests in flight, or so many arrivals per second.
+//! A load: this many requests in flight, or this many arrivals per second.
 
 use serde::{Deserialize, Serialize};
 
@@ -55,13 +55,13 @@ impl From<RequestRate> for Load {
 }
 
 impl Load {
-    /// So many requests in flight.
+    /// This many requests in flight.
     #[must_use]
     pub fn concurrency(in_flight: u32) -> Self {
         Self::Concurrency(in_flight)
     }
 
-    /// So many arrivals per second, Poisson unless [`RequestRate::burstiness`] says otherwise.
+    /// This many arrivals per second, Poisson unless [`RequestRate::burstiness`] says otherwise.
     #[must_use]
     pub fn request_rate(per_s: f64) -> RequestRate {
         RequestRate { per_s, burstiness: 1.0, max_concurrency: None }

@@ -22,7 +22,7 @@ impl Matrix {
     pub fn row(&mut self, id: &str, fill: impl FnOnce(Scenario) -> Scenario) {
         self.rows += 1;
         let (group, name) = id.split_once('/').unwrap_or(("", id));
-        // A macro's rows all have the macro's line: the row's number tells them apart.
+        // A macro's rows all have the macro's line: the row's number distinguishes them.
         let place = Place::named(format!("{}:{}, row {}", self.file, self.line, self.rows));
         let scenario = fill(Scenario::new(name)).declared_at(place);
         match self.groups.iter_mut().find(|known| known.name == group) {

@@ -37,7 +37,7 @@ pub trait PromptSource: Send + Sync {
         None
     }
 
-    /// A hash of the content, for the identity of the dataset; none where it is all in the seed.
+    /// A hash of the content, for the identity of the dataset; `None` if it is all in the seed.
     fn content_hash(&self) -> Option<String> {
         None
     }
@@ -107,7 +107,7 @@ pub struct TextCalibration {
     pub overhead_tokens: f64,
 }
 
-/// What a server counted for a prompt of so many words.
+/// What a server counted for a prompt of this many words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountedProbe {
     /// Words sent.
@@ -124,7 +124,7 @@ impl Default for TextCalibration {
 }
 
 impl TextCalibration {
-    /// The line through two probes, best of very different lengths; none where they fit no server
+    /// The line through two probes, best of very different lengths; `None` if they fit no server
     /// (fewer tokens for more words, or more than 16 tokens a word).
     #[must_use]
     pub fn from_probes(short: CountedProbe, long: CountedProbe) -> Option<Self> {

@@ -271,7 +271,7 @@ pub fn wire_to(url: &str, dialect: Arc<dyn Dialect>) -> Result<Arc<Wire>> {
         client,
         dialect,
         model: "metronome".to_owned(),
-        // As against most real servers: the tokens are told at the end.
+        // As against most real servers: the token count comes at the end.
         offers: Offers { include_usage: true, ..Offers::default() },
         extra_body: serde_json::Map::new(),
         prompts: Arc::new(NamedPrompts),

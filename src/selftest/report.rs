@@ -1,4 +1,4 @@
-//! The report of a self-test: what this machine measures truly, and its idle floor.
+//! The report of a self-test: what this machine measures accurately, and its idle floor.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ pub struct Level {
     pub streams: u32,
     /// Events per second received in the window.
     pub events_per_s: f64,
-    /// CPU time of the client per 1000 events, ms; none where the system does not tell.
+    /// CPU time of the client per 1000 events, ms; `None` if the system does not report it.
     pub cpu_ms_per_1000_events: Option<f64>,
     /// The client beside the server's own log.
     pub fidelity: Fidelity,

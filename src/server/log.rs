@@ -31,7 +31,7 @@ fn last_lines(text: &str) -> String {
     last.iter().map(shown).collect::<Vec<_>>().join("\n")
 }
 
-/// Puts the log's tail below the error: the server says best why it died.
+/// Puts the log's tail below the error: the server knows best why it died.
 pub(super) fn with_log(error: Error, tail: &str, path: &Path) -> Error {
     let message = if tail.trim().is_empty() {
         format!("it logged nothing to `{}`", path.display())

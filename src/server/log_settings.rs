@@ -10,7 +10,7 @@ const MAX_VALUE_BYTES: usize = 200;
 /// Most settings kept.
 const MAX_SETTINGS: usize = 200;
 
-/// The effective settings that a vLLM log tells: the arguments that differ from the defaults, and
+/// The effective settings that a vLLM log reports: the arguments that differ from the defaults, and
 /// the engine's config. Later lines win, secrets are left out, long nested values too. Empty for
 /// another engine's log.
 #[must_use]

@@ -94,7 +94,7 @@ impl ProcessGroup {
     /// The living processes of the group, and those that came from it: pids.
     pub(super) fn members(&mut self) -> Vec<i32> {
         let Some(table) = process_table() else {
-            // No `/proc`: the kernel says at least whether anybody is left.
+            // No `/proc`: the kernel reports at least whether anybody is left.
             let left = killpg(self.leader, None).is_ok();
             return if left { vec![self.leader.as_raw()] } else { Vec::new() };
         };

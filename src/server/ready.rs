@@ -71,7 +71,7 @@ pub(super) async fn wait_for_group(
     Ok(())
 }
 
-/// Makes sure that the socket at `address` is the group's, where the machine tells.
+/// Makes sure that the socket at `address` is the group's, where the machine reports.
 pub(super) async fn check_owner(
     group: &mut ProcessGroup,
     address: &Address,

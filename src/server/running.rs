@@ -25,7 +25,7 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(5);
 pub struct Running {
     /// Where it answers.
     pub url: String,
-    /// What tells this start from another: `process_start_time_seconds`, else our own launch; none
+    /// What distinguishes this start from another: `process_start_time_seconds`, else our own launch; none
     /// where somebody else started it and it does not tell.
     pub identity: Option<String>,
     /// Seconds from the launch until it was ready, where we launched it.
@@ -83,7 +83,7 @@ impl Running {
         }
     }
 
-    /// The process we launched; none where we launched none.
+    /// The process we launched; `None` if we launched none.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.group.as_ref().map(ProcessGroup::pid)
@@ -169,7 +169,7 @@ impl Running {
     }
 }
 
-/// Memory in use on all GPUs, MiB; none without a visible GPU.
+/// Memory in use on all GPUs, MiB; `None` without a visible GPU.
 pub(super) async fn gpu_memory_mib() -> Option<f64> {
     let gpus = tokio::task::spawn_blocking(nvidia::query).await.ok()??;
     gpus.iter().map(|gpu| gpu.memory_used_mib).sum()

@@ -89,7 +89,7 @@ pub struct LaunchSpec {
 }
 
 impl LaunchSpec {
-    /// The server it describes; none where it says nothing.
+    /// The server it describes; `None` if it gives no information.
     ///
     /// # Errors
     /// Where a command and hooks are both given, or a stop hook or ready check without a launch.

@@ -165,7 +165,7 @@ pub struct Settings {
     pub replay_prompts: bool,
     /// Measured requests a round, for every load point.
     pub num_prompts: Option<u32>,
-    /// Least measured time a round.
+    /// Minimum measured time a round.
     pub measurement_time: Option<Duration>,
     /// Longest warm-up of a load point.
     pub warm_up_time: Duration,
@@ -209,14 +209,14 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotStart {
-    /// Spread over about one expected E2E, so that fixed lengths do not march in waves.
+    /// Spread over about one expected E2E, so that fixed lengths do not run in lockstep.
     #[default]
     Spread,
     /// All at once, as vLLM's client does.
     Together,
 }
 
-/// Phases left out for a quick look; the report says so.
+/// Phases left out for a quick look; the report states it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skip {
     /// No preflight.
@@ -256,7 +256,7 @@ pub struct JudgeSettings {
     pub fail_on_inconclusive: bool,
     /// Observes only: never fails.
     pub no_fail: bool,
-    /// Takes a latency halved or a throughput doubled for real.
+    /// Takes a latency halved or a throughput doubled in earnest.
     pub accept_gain: bool,
     /// Starts of a side that may fail without failing the gate.
     pub allow_failed_starts: u32,

@@ -37,7 +37,7 @@ pub struct Overrides {
     #[arg(long, visible_alias = "sample-size", value_name = "N", value_parser = value::count, help_heading = "Load")]
     #[serde(deserialize_with = "value::some_count")]
     pub num_prompts: Option<NonZeroU32>,
-    /// Least measured time a round
+    /// Minimum measured time a round
     #[arg(long, value_name = "TIME", value_parser = value::duration, help_heading = "Load")]
     #[serde(deserialize_with = "value::some_duration")]
     pub measurement_time: Option<Duration>,

@@ -106,7 +106,7 @@ pub(super) fn some_error_rate<'de, D: Deserializer<'de>>(
     Err(D::Error::custom("an error rate is between 0 and 1"))
 }
 
-/// `K=V` or `K: V`, split once; none where there is no key.
+/// `K=V` or `K: V`, split once; `None` if there is no key.
 pub(crate) fn pair(text: &str) -> Option<(String, String)> {
     text.find([':', '='])
         .map(|at| (text[..at].trim().to_owned(), text[at + 1..].trim().to_owned()))

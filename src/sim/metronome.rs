@@ -77,7 +77,7 @@ pub struct MetronomeConfig {
 /// The truth of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestTruth {
-    /// The first 64 bytes of its prompt, as text: prompts that name themselves can be told apart.
+    /// The first 64 bytes of its prompt, as text: prompts that name themselves can be distinguished.
     pub label: String,
     /// When it had been read, ns.
     pub received_ns: u64,
@@ -304,7 +304,7 @@ fn name_of(prompt: &serde_json::Value) -> (String, u32) {
     (text, u32::try_from(tokens).unwrap_or(u32::MAX))
 }
 
-/// The body of the next request; none where the client left, or sent what this server does not take.
+/// The body of the next request; `None` if the client left, or sent what this server does not take.
 async fn read_request(
     socket: &mut TcpStream,
     mut session: Option<&mut TlsSession>,

@@ -26,7 +26,7 @@ pub(crate) struct Tick {
     pub(crate) kind: EventKind,
 }
 
-/// What the HTTP side tells the player.
+/// Messages from the HTTP side to the player.
 #[derive(Debug)]
 pub(crate) enum Command {
     Submit(Submission),
@@ -102,7 +102,7 @@ impl Player {
         Self { engine, clock, observed, waiting, subscribers: HashMap::new(), ids: HashMap::new() }
     }
 
-    /// Runs until told to stop or until nobody can talk to it any more.
+    /// Runs until asked to stop or until nobody can talk to it any more.
     pub(crate) fn run(mut self, commands: &Receiver<Command>) {
         let mut events = Vec::new();
         loop {

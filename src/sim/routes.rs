@@ -40,7 +40,7 @@ const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream; charset=utf-8";
 const METRICS: &str = "text/plain; version=1.0.0; charset=utf-8";
 
-/// What vLLM says when its queue is full.
+/// What vLLM reports when its queue is full.
 const QUEUE_FULL: &str = "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.";
 
 /// What all connections of one start share.

@@ -41,7 +41,7 @@ pub struct BlockFit {
     pub df: f64,
     /// The residual variance of one observation.
     pub residual_variance: f64,
-    /// Sides 1, 2, … against side 0; none where the data cannot tell the side from the position.
+    /// Sides 1, 2, … against side 0; `None` if the data cannot tell the side from the position.
     pub contrasts: Vec<Option<Contrast>>,
     /// Positions 2, 3, … against the first; empty where the position is not fitted.
     pub position_effects: Vec<Option<f64>>,
@@ -188,7 +188,7 @@ pub fn fit_differences(differences: &[f64], trim: usize) -> Option<PairedFit> {
 
 /// Two sides: [`fit`] of their pairs. Where something is trimmed, the position's effect is taken
 /// off first, and then as [`fit_differences`]. `None` where all pairs ran in one order, from 8
-/// pairs on: side and position cannot be told apart; or where fewer than two pairs are there.
+/// pairs on: side and position cannot be distinguished; or where fewer than two pairs are there.
 #[must_use]
 pub fn fit_pairs(pairs: &[Pair], trim: usize) -> Option<PairedFit> {
     let differences: Vec<f64> = pairs.iter().map(|pair| pair.difference).collect();

@@ -13,7 +13,7 @@ pub const MAX_BLOCKS: u32 = 500;
 /// Panels of Simpson's rule, even: the power is then exact to four digits.
 const PANELS: u32 = 240;
 
-/// How many degrees of freedom a variance has with so many blocks.
+/// How many degrees of freedom a variance has with this many blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freedom {
     /// Those of pairs: blocks − 1.
@@ -25,7 +25,7 @@ pub enum Freedom {
 }
 
 impl Freedom {
-    /// That of a report of so many load points.
+    /// That of a report of this many load points.
     #[must_use]
     pub fn of_points(load_points: usize) -> Self {
         if load_points >= LEAST_POINTS { Self::Moderated } else { Self::Blocks }

@@ -88,7 +88,7 @@ impl<'a> Baselines<'a> {
             .with_hint(hint))
     }
 
-    /// Reads a baseline; none where there is none of that name.
+    /// Reads a baseline; `None` if there is none of that name.
     ///
     /// # Errors
     /// Where it cannot be read or understood.
@@ -135,7 +135,7 @@ impl<'a> Baselines<'a> {
         let _lock = files::lock(&self.layout().lock())?;
         let path = self.layout().baseline(name);
         if !files::exists(&path) {
-            // Tells which there are. One that is damaged can be removed all the same.
+            // Reports which there are. One that is damaged can be removed all the same.
             self.load(name)?;
         }
         files::remove_file(&path)

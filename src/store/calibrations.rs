@@ -24,7 +24,7 @@ impl Store {
         files::write_atomic(&path, to_json(&path, calibration)?)
     }
 
-    /// Reads the calibrations of a server; none where it was never calibrated.
+    /// Reads the calibrations of a server; `None` if it was never calibrated.
     ///
     /// # Errors
     /// Where the file cannot be read or understood.
@@ -52,7 +52,7 @@ impl Store {
         Ok(found)
     }
 
-    /// The latest self-test of this machine; none where there is none.
+    /// The latest self-test of this machine; `None` if there is none.
     ///
     /// # Errors
     /// Where the file is there and cannot be read.

@@ -19,7 +19,7 @@ pub const LONGEST_LINE: u64 = 32 << 20;
 const LOCK_TRIES: u32 = 500;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// What failed with a file, and how to mend it.
+/// What failed with a file, and how to fix it.
 pub(super) fn failed(action: &str, path: &Path, cause: io::Error) -> Error {
     let hint = match cause.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -76,7 +76,7 @@ pub fn read_bytes(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// As [`read_text`]; none where there is no such file.
+/// As [`read_text`]; `None` if there is no such file.
 ///
 /// # Errors
 /// Where it exists and cannot be read.
@@ -169,7 +169,7 @@ pub fn write_atomic(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
         .and_then(|()| fs::rename(&temporary, path))
         .map_err(|error| failed("write", path, error));
     if written.is_err() {
-        // What failed is told; a temporary that cannot be removed changes nothing about it.
+        // What failed is reported; a temporary that cannot be removed changes nothing about it.
         let _ = fs::remove_file(&temporary);
     }
     written?;

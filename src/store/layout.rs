@@ -11,7 +11,7 @@
 //!   baselines/<name>.json                             the runs it points at, and its history
 //!   calibrations/<model and engine>.json              how noisy a server is, by day
 //!   report/                                           rebuilt from runs at any time
-//!   selftest.json                                     what this machine measures truly, the latest
+//!   selftest.json                                     what this machine measures accurately, the latest
 //!   .lock                                             held while a baseline or the list of runs changes
 //! ```
 //!

@@ -50,7 +50,7 @@ struct GapLine {
     base64: String,
 }
 
-/// What tells the rounds of a load point apart.
+/// What distinguishes the rounds of a load point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     phase: Phase,

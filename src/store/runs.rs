@@ -70,7 +70,7 @@ impl Store {
         Ok(writer)
     }
 
-    /// Makes a folder for a run under this id or one with a suffix, and tells which.
+    /// Makes a folder for a run under this id or one with a suffix, and reports which.
     pub(super) fn claim_run(&self, wanted: &str) -> Result<String> {
         files::make_folder(&self.layout.runs())?;
         for suffix in 1..=SUFFIXES {
@@ -130,7 +130,7 @@ impl Store {
     /// Where the folder cannot be read.
     pub fn latest_but(&self, workload_hash: &str, run_id: &str) -> Result<Option<StoredRun>> {
         for id in self.run_ids()?.into_iter().filter(|id| id != run_id) {
-            // One that cannot be read is no advice; `runs` tells of it.
+            // One that cannot be read is no advice; `runs` reports it.
             if let Ok(run) = self.load_run(&id)
                 && run.workload_hash == workload_hash
                 && run.status == RunStatus::Complete
@@ -161,7 +161,7 @@ impl Store {
     }
 
     /// Removes all but the newest `keep` runs and those that a baseline points at, and what a killed
-    /// import or removal left behind; tells which runs went.
+    /// import or removal left behind; reports which runs went.
     ///
     /// # Errors
     /// Where a folder cannot be read or removed; what went before stays removed.
@@ -188,7 +188,7 @@ impl Store {
         files::write_atomic(&path, to_json(&path, comparison)?)
     }
 
-    /// Reads the verdicts of a run; none where it has none.
+    /// Reads the verdicts of a run; `None` if it has none.
     ///
     /// # Errors
     /// Where the file cannot be read or understood.

@@ -18,7 +18,7 @@ pub struct MeasuredStart {
     pub seed: Seed,
     /// When, UTC.
     pub at: jiff::Timestamp,
-    /// What tells its start from others.
+    /// What distinguishes its start from others.
     pub identity: Option<String>,
     /// The worst status of its rounds.
     pub status: RoundStatus,

@@ -48,7 +48,7 @@ pub struct Summary {
     pub output_throughput: Option<f64>,
     /// Input and output tokens per second of the window.
     pub total_token_throughput: Option<f64>,
-    /// Requests per second that meet the SLO; none without an SLO.
+    /// Requests per second that meet the SLO; `None` without an SLO.
     pub goodput: Option<f64>,
     /// Measured requests that completed.
     pub completed: u64,
@@ -80,7 +80,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Failed / attempted; none where nothing was attempted.
+    /// Failed / attempted; `None` if nothing was attempted.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn error_rate(&self) -> Option<f64> {

@@ -40,7 +40,7 @@ pub(super) fn in_flight_s(input: &RoundInput<'_>) -> f64 {
     input.records.iter().map(|record| ns_to_s(window.in_flight_ns(record))).sum()
 }
 
-/// Whether the tool says it and the requests do not.
+/// Whether the tool reports it and the requests do not.
 fn stands_in(input: &RoundInput<'_>, metric: Metric) -> bool {
     Statistic::ALL.iter().any(|statistic| figure(input.round, metric, statistic.name()).is_some())
         && own(input, metric).count == 0

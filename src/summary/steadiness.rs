@@ -65,7 +65,7 @@ pub fn steadiness(records: &[RequestRecord]) -> Steadiness {
 }
 
 /// How a round's beginning differs from the rest: mean of what MSER-5 (STATISTICS, D.8) would cut over
-/// the mean of what it would keep, the further from 1 of TTFT and TPOT. None where it would cut less
+/// the mean of what it would keep, the further from 1 of TTFT and TPOT. `None` if it would cut less
 /// than a quarter, where both parts agree within 10 %, or of fewer than 60 samples.
 #[must_use]
 pub fn unsettled_ratio(records: &[RequestRecord]) -> Option<f64> {

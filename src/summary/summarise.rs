@@ -96,7 +96,7 @@ fn input_tokens(record: &RequestRecord) -> u32 {
     record.input_tokens.unwrap_or(record.input_tokens_asked)
 }
 
-/// Whether too much failed before the window opened: then the ramp is all that tells of failures.
+/// Whether too much failed before the window opened: then only the ramp shows failures.
 fn is_cut_in_ramp(round: &StoredRound) -> bool {
     round.status == RoundStatus::Stopped && round.window_open_ns == round.window_close_ns
 }

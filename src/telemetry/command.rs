@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Most bytes kept of an answer: hundreds of GPUs, or a revision.
 const OUTPUT_LIMIT: u64 = 64 * 1024;
 
-/// The standard output of a program that ended well within `limit`; none where it is missing,
+/// The standard output of a program that ended well within `limit`; `None` if it is missing,
 /// fails, hangs (it is then killed) or speaks no UTF-8. Blocks the thread.
 #[must_use]
 pub fn output_within(program: &str, arguments: &[&str], limit: Duration) -> Option<String> {

@@ -28,7 +28,7 @@ impl CpuMeter {
         Self { clock, from_ns: clock.now_ns(), used_ns: cpu_ns() }
     }
 
-    /// CPU time since the start / (elapsed time × cores), 0 to about 1; none where the system does
+    /// CPU time since the start / (elapsed time × cores), 0 to about 1; `None` if the system does
     /// not tell or no time has passed. An embedded server's share is in it.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
@@ -40,7 +40,7 @@ impl CpuMeter {
     }
 }
 
-/// CPU time of this process so far, user and system, ns; none where the system does not tell.
+/// CPU time of this process so far, user and system, ns; `None` if the system does not report it.
 #[must_use]
 pub fn cpu_ns() -> Option<u64> {
     let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;

@@ -27,16 +27,16 @@ pub const MIN_INTERVAL: Duration = Duration::from_millis(500);
 /// How long one reading of `/metrics` may take.
 const SCRAPE_LIMIT: Duration = Duration::from_secs(2);
 
-/// Something that can be sampled. It is asked on a thread of its own and may block for seconds.
+/// Something that can be sampled. It is asked on a dedicated thread and may block for seconds.
 pub trait TelemetrySource: Send {
-    /// What it says now: canonical name → value. Empty where it is silent.
+    /// What it reports now: canonical name → value. Empty where it is silent.
     fn sample(&mut self) -> BTreeMap<String, f64>;
 }
 
 /// Canonical name → (nanoseconds on the run's clock, value).
 pub type Series = BTreeMap<String, Vec<(u64, f64)>>;
 
-/// Reads `/metrics` once; none where the server has none, or does not answer within 2 s.
+/// Reads `/metrics` once; `None` if the server has none, or does not answer within 2 s.
 pub async fn snapshot(client: &Client) -> Option<Snapshot> {
     let get = client.get(Endpoint::Root("/metrics"));
     let reply = tokio::time::timeout(SCRAPE_LIMIT, get).await.ok()?.ok()?;
@@ -77,7 +77,7 @@ impl TelemetrySource for PrometheusSource {
     }
 }
 
-/// Samples sources on a thread of its own, whenever it is told to begin, until it is told to end. The
+/// Samples sources on a dedicated thread, whenever it is asked to begin, until it is asked to end. The
 /// sources live as long as it does: what they have open stays open from round to round.
 #[derive(Debug)]
 pub struct Scraper {
@@ -111,7 +111,7 @@ impl Scraper {
     pub fn begin(&mut self, interval: Duration) {
         let (sender, series) = oneshot::channel();
         let interval = interval.max(MIN_INTERVAL);
-        // A thread that has gone tells nothing, as a silent source does.
+        // A thread that has gone carries no information, as a silent source does.
         let _ = self.orders.send(Order::Begin { interval, series: sender });
         self.series = Some(series);
     }
@@ -140,7 +140,7 @@ fn obey(mut sources: Vec<Box<dyn TelemetrySource>>, clock: Clock, orders: &mpsc:
     }
 }
 
-/// Samples until an order comes, which is handed on; none where nobody can give any.
+/// Samples until an order comes, which is handed on; `None` if nobody can give any.
 fn sample_until(
     sources: &mut [Box<dyn TelemetrySource>],
     clock: Clock,

@@ -33,7 +33,7 @@ pub struct Gpu {
     pub temperature_c: Option<f64>,
 }
 
-/// The GPUs of this machine; none where there is no `nvidia-smi`, or it fails or hangs.
+/// The GPUs of this machine; `None` if there is no `nvidia-smi`, or it fails or hangs.
 /// Blocks up to 5 s.
 #[must_use]
 pub fn query() -> Option<Vec<Gpu>> {

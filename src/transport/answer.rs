@@ -27,7 +27,7 @@ pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) info: ConnectionInfo,
-    /// `None` once it came to its end.
+    /// `None` once it ended.
     body: Option<Body>,
 }
 

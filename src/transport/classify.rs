@@ -51,7 +51,7 @@ pub(super) fn plain(error: &reqwest::Error, stage: Stage) -> (FailureKind, Strin
     (clues.with_causes(error).kind(stage), describe(error, error.is_connect()))
 }
 
-/// What the chain of causes says.
+/// What the chain of causes reports.
 #[derive(Debug, Default)]
 struct ErrorFacts {
     connecting: bool,

@@ -202,7 +202,7 @@ impl Client {
         self.plain(request).await
     }
 
-    /// The failure that a plain answer stands for; none where its status is 2xx.
+    /// The failure that a plain answer stands for; `None` if its status is 2xx.
     #[must_use]
     pub fn refusal(&self, reply: &Reply) -> Option<Failure> {
         if reply.is_success() {
@@ -299,7 +299,7 @@ impl Client {
 fn header_map(settings: &ClientSettings) -> Result<HeaderMap> {
     let mut map = HeaderMap::new();
     if let Some(key) = &settings.api_key {
-        // The cause would not show the value, but says nothing beyond this either.
+        // The cause would not show the value, but gives no information beyond this either.
         let mut value =
             HeaderValue::from_str(&format!("Bearer {}", key.expose())).map_err(|_| {
                 Error::usage("the API key holds a character that a header cannot carry")

@@ -221,7 +221,7 @@ fn content() -> impl Iterator<Item = u8> {
     (0..251).cycle()
 }
 
-/// A server that answers `POST /LENGTH` with so many bytes in small pieces.
+/// A server that answers `POST /LENGTH` with this many bytes in small pieces.
 async fn serve(scheme: Scheme) -> ClientSettings {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::api::{cut, error_text};
 
-/// What a status other than 200 says. Redirects are not followed: the key would go with them.
+/// What a status other than 200 reports. Redirects are not followed: the key would go with them.
 pub(super) fn text(status: StatusCode, body: &[u8], location: Option<&str>) -> String {
     let mut text = match said(body) {
         Some(said) => format!("{status}: {said}"),
@@ -18,7 +18,7 @@ pub(super) fn text(status: StatusCode, body: &[u8], location: Option<&str>) -> S
     text
 }
 
-/// The words of a body: of JSON the error in it, of a page what stands between its tags. None where
+/// The words of a body: of JSON the error in it, of a page what stands between its tags. `None` if
 /// it has none.
 pub(super) fn said(body: &[u8]) -> Option<String> {
     match serde_json::from_slice::<Value>(body) {
@@ -47,7 +47,7 @@ pub(super) fn compressed(headers: &HeaderMap) -> Option<String> {
     ))
 }
 
-/// What a text says on one line; of a page, what is seen: gateways answer with HTML.
+/// What a text reports on one line; of a page, what is seen: gateways answer with HTML.
 fn plain_words(text: &str) -> String {
     if text.trim_start().starts_with('<') { Page::read(text).text() } else { joined(text) }
 }

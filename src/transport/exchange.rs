@@ -3,7 +3,7 @@
 //! Stamp first, think later: a chunk of the body is stamped as soon as it is there, and only then
 //! decoded. All events of one chunk share its stamp. (hyper hands out one HTTP chunk at a time:
 //! chunks that came in one read of the socket are stamped some microseconds apart, well below the
-//! 50 µs by which coalesced events are told.)
+//! 50 µs within which events count as coalesced.)
 
 use std::future::Future;
 use std::ops::ControlFlow;
@@ -127,7 +127,7 @@ fn in_time(limits: &Limits, now_ns: u64) -> Result<(), Fault> {
     }
 }
 
-/// A status other than 200: the body says why.
+/// A status other than 200: the body explains why.
 async fn refused(reading: &mut Reading<'_>, mut response: Answer) -> Fault {
     let status = response.status;
     let location = text_header(&response.headers, &LOCATION);

@@ -24,7 +24,7 @@ use crate::error::Error;
 /// notice (reqwest's own limit).
 const IDLE_LIMIT: Duration = Duration::from_secs(90);
 
-/// Below so many answers a connection that closes was not worn out: servers that count allow a hundred.
+/// Below this many answers a connection that closes was not worn out: servers that count allow a hundred.
 const YOUNG_ANSWERS: u64 = 20;
 
 /// Connections opened at once when many are wanted: more would overflow the backlog of small servers.

@@ -150,7 +150,7 @@ impl<'a> Reading<'a> {
         Fault { kind, message }
     }
 
-    /// Judges a stream that came to its own end.
+    /// Judges a stream that ended.
     pub(super) fn verdict(&self) -> Result<(), Fault> {
         let (kind, message) = match self.events.tally.holds() {
             HasTokens::Tokens if self.events.finish_reason.is_some() => return Ok(()),
@@ -253,7 +253,7 @@ impl Events<'_> {
     }
 }
 
-/// What an event that is named an error says.
+/// What an event that is named an error reports.
 fn said_error(data: &[u8]) -> String {
     said(data).unwrap_or_else(|| "an event named `error`, without a word".to_owned())
 }

@@ -259,7 +259,7 @@ impl Decoder {
     }
 }
 
-/// What a line says.
+/// The content of a line.
 enum Field {
     /// Data, from this byte on.
     Data(usize),

@@ -17,7 +17,7 @@ pub struct TokenEvent {
     pub content: Content,
 }
 
-/// The times of one request on the run's clock; none where it did not happen.
+/// The times of one request on the run's clock; `None` if it did not happen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TokenTimeline {
     /// When it was due (open loop).
@@ -30,7 +30,7 @@ pub struct TokenTimeline {
     pub first_byte_ns: Option<u64>,
     /// Every event that carried a token.
     pub events: Vec<TokenEvent>,
-    /// How long connecting (name, TCP, TLS) held the request up, ns; none where its connection
+    /// How long connecting (name, TCP, TLS) held the request up, ns; `None` if its connection
     /// stood already or none came about.
     pub connect_ns: Option<u64>,
     /// When the answer had ended or failed.
@@ -78,7 +78,7 @@ pub struct Exchange {
     pub status: Option<u16>,
     /// Prompt tokens by the server's count.
     pub input_tokens: Option<u32>,
-    /// Prompt tokens served from a cache, where told.
+    /// Prompt tokens served from a cache, if reported.
     pub cached_tokens: Option<u32>,
     /// Generated tokens by the authority.
     pub output_tokens: Option<u32>,

@@ -51,7 +51,7 @@ impl Limits {
     ///
     /// Until the first token the first-byte limit rules, also after a role-only event or a
     /// comment: some servers send those at once and let the request wait in their queue for as
-    /// long as one that says nothing. After it the idle limit runs from token to token; comments
+    /// long as one that gives no information. After it the idle limit runs from token to token; comments
     /// do not extend it.
     pub(super) fn next(&self) -> Deadline {
         let Timeouts { first_byte, idle, total, .. } = self.timeouts;

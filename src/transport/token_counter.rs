@@ -22,7 +22,7 @@ use crate::api::{Content, Place, StreamEvent, Usage};
 /// The most events kept of one request: more than any context holds tokens.
 pub(super) const MAX_EVENTS: usize = 4_000_000;
 
-/// The most events of an answer that was asked for so many tokens. Servers that ignore the limit end an
+/// The most events of an answer that was asked for this many tokens. Servers that ignore the limit end an
 /// answer themselves, after 1024 tokens or so; one that goes on beyond this would never free its slot.
 pub(super) fn most_events(max_tokens: u32) -> usize {
     (max_tokens as usize).saturating_mul(4).saturating_add(4096).min(MAX_EVENTS)
@@ -74,7 +74,7 @@ pub(super) struct Counted {
 }
 
 impl TokenCounter {
-    /// Nothing yet, and room for so many events.
+    /// Nothing yet, and room for this many events.
     pub(super) fn new(most_events: usize) -> Self {
         Self { seen: Vec::new(), usage: Usage::default(), most_events }
     }

@@ -40,7 +40,7 @@ fn a_key_that_serves_is_kept_nowhere() {
 fn a_secret_in_a_header_is_kept_nowhere() {
     let server = simulator(|_| {});
     let url = server.url();
-    // No well-known shape: only its place tells what it is.
+    // No well-known shape: only its place shows what it is.
     let secret = "not.for.any.eye.4711";
     for header in [
         format!("X-Api-Key: {secret}"),
@@ -57,7 +57,7 @@ fn a_secret_in_a_header_is_kept_nowhere() {
     }
 }
 
-/// Answers every request with 401 and all that it was told.
+/// Answers every request with 401 and everything that it was sent.
 fn echo() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -142,7 +142,7 @@ fn two_sides_that_can_be_started_have_eight_pairs_and_a_burn_in_without_being_as
     // One side alone, or a server that nobody starts, is started once.
     settings.against = None;
     assert_eq!(build(&matrix(), &settings).unwrap().starts.len(), 1);
-    // What a budget leaves of the pairs is told.
+    // What a budget leaves of the pairs is reported.
     settings = two_sided(8);
     settings.budget = Some(Duration::from_secs(60));
     let plan = build(&matrix(), &settings).unwrap();

@@ -1,4 +1,4 @@
-//! What a run does beside its load: it tells how far it is, and watches the server.
+//! What a run does beside its load: it reports how far it is, and watches the server.
 #![allow(clippy::unwrap_used)] // helpers outside `#[test]` functions
 
 use std::sync::Arc;

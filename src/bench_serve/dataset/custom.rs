@@ -6,7 +6,7 @@ use crate::scenario::prompt::JsonlPrompts;
 use crate::scenario::{Prompt, PromptSource};
 use crate::store::files;
 
-/// One `{"prompt": "…", "output_tokens": 128}` a line, sent as it stands.
+/// One `{"prompt": "…", "output_tokens": 128}` a line, sent as it is.
 pub(super) async fn samples(options: &FileOptions, making: &Making<'_>) -> Result<Vec<Sample>> {
     let text = files::read_text(&options.path)?;
     let prompts = JsonlPrompts::parse(&text, &options.path.display().to_string())?;

@@ -34,7 +34,7 @@ pub(super) fn samples(options: &RandomOptions, making: &Making<'_>) -> Result<Ve
         .collect()
 }
 
-/// So many prefixes, each with as many suffixes as fit the count.
+/// This many prefixes, each with as many suffixes as fit the count.
 pub(super) fn prefix_repetition(
     options: &PrefixRepetition,
     making: &Making<'_>,

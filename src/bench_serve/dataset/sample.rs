@@ -1,4 +1,4 @@
-//! One request of a dataset, and what datasets are told.
+//! One request of a dataset, and what a dataset is given.
 
 use std::path::PathBuf;
 

@@ -20,7 +20,7 @@ pub struct Sample<'a> {
     pub values_ms: &'a [f64],
 }
 
-/// Draws the ECDFs of `samples`; none where no side has a value.
+/// Draws the ECDFs of `samples`; `None` if no side has a value.
 #[must_use]
 pub fn chart(metric: Metric, samples: &[Sample<'_>]) -> Option<Chart> {
     let sorted: Vec<(&Sample<'_>, Vec<f64>)> = samples

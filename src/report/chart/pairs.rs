@@ -13,7 +13,7 @@ fn capital(label: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Draws the start-level values of a cell by block; none where fewer than two blocks have both.
+/// Draws the start-level values of a cell by block; `None` if fewer than two blocks have both.
 #[must_use]
 pub fn chart(cell: &Cell, base: &str, new: &str) -> Option<Chart> {
     let shown = |v: Option<f64>| match cell.measure.metric {

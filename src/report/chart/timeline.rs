@@ -29,7 +29,7 @@ pub enum Shape {
     Positions,
 }
 
-/// Draws `tracks`; none where no side has a sample.
+/// Draws `tracks`; `None` if no side has a sample.
 #[must_use]
 pub fn chart(title: &str, unit: &str, shape: Shape, tracks: &[Track<'_>]) -> Option<Chart> {
     let series: Vec<Series> = tracks

@@ -1,4 +1,4 @@
-//! The view of the banner: what changed, whether to believe it, where the limit is.
+//! The view of the banner: what changed, whether it can be trusted, and the capacity.
 
 use std::collections::BTreeMap;
 
@@ -125,7 +125,7 @@ pub fn headline(input: &ReportInput) -> String {
     }
 }
 
-/// What the gate says of a lost server and of what was not measured; `None` if all was measured.
+/// What the gate reports of a lost server and of what was not measured; `None` if all was measured.
 fn lost(input: &ReportInput) -> Option<String> {
     let outcome = Outcome::of(input);
     if !matches!(outcome, Outcome::ServerLost | Outcome::Incomplete) {
@@ -164,7 +164,7 @@ fn first_failure(input: &ReportInput) -> Option<String> {
 }
 
 /// What changed, a line per load point: its worst number, and how many more changed with it. Then
-/// what says nothing, a line per reason.
+/// what has no verdict, a line per reason.
 fn told(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Vec<BannerLine> {
     let mut changed: Vec<(&Comparison, &Cell, usize)> = Vec::new();
     let mut silent: Vec<Silent<'_>> = Vec::new();
@@ -335,7 +335,7 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
         return lines;
     }
     let findings = input.all_findings();
-    // Counted as they are told: those of a kind together.
+    // Counted as they are reported: those of a kind together.
     let mut findings = findings;
     findings.retain(|f| f.severity > Severity::Note);
     let grave = figures::findings(&findings).len();
@@ -353,7 +353,7 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
     lines
 }
 
-/// How the comparisons came about; those that came about alike are told together.
+/// How the comparisons came about; those that came about alike are reported together.
 fn modes(input: &ReportInput) -> Vec<String> {
     let mut told: Vec<(String, Vec<&str>)> = Vec::new();
     for comparison in &input.comparisons {
@@ -464,7 +464,7 @@ fn failing(input: &ReportInput) -> Vec<String> {
     told.into_iter().map(line).collect()
 }
 
-/// Scenarios whose knees are told.
+/// Scenarios whose knees are reported.
 const KNEES_TOLD: usize = 3;
 
 /// Where latency against throughput turns, in short sentences.
@@ -475,7 +475,7 @@ fn turning_lines(knee: &crate::report::Knee) -> Vec<String> {
     best.into_iter().chain(turns).collect()
 }
 
-/// Sides whose peaks are told beside the subject's.
+/// Sides whose peaks are reported beside the subject's.
 const PEAKS_TOLD: usize = 4;
 
 /// The peaks of the other sides, for comparison; empty where there are none.

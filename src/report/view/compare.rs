@@ -50,7 +50,7 @@ pub struct CompareHead {
     pub unit: String,
     /// Its definition; empty for texts.
     pub definition: String,
-    /// `num`, `text`, or `parameter`: one that the table of what differs tells too.
+    /// `num`, `text`, or `parameter`: one that is also in the table of what differs.
     pub class: String,
 }
 
@@ -87,7 +87,7 @@ pub struct CompareRow {
 pub struct BestOf {
     /// The number.
     pub text: String,
-    /// Whether no side has a better one. It says nothing of certainty.
+    /// Whether no side has a better one. It gives no information about certainty.
     pub best: bool,
 }
 
@@ -143,7 +143,7 @@ pub fn differing_metadata(input: &ReportInput) -> Vec<ParameterRow> {
     differing(input).into_iter().filter(|row| facts.contains(&row.name)).collect()
 }
 
-/// A finding for each pair of sides that nothing tells apart: a comparison of a thing with itself.
+/// A finding for each pair of sides without any difference: a comparison of a thing with itself.
 #[must_use]
 pub fn identical_sides(input: &ReportInput) -> Vec<Finding> {
     let all: Vec<_> = input.sides.iter().map(|s| (s, parameters(s))).collect();

@@ -219,9 +219,9 @@ pub struct ChangeRow {
     pub mark: String,
     /// What to sort the verdict by.
     pub rank: u8,
-    /// Whether it is told before all others.
+    /// Whether it is reported before all others.
     pub told: bool,
-    /// The change drawn; none where there is none.
+    /// The change drawn; `None` if there is none.
     pub bar: Option<Bar>,
     /// Why, where the numbers do not say.
     pub note: String,
@@ -329,13 +329,13 @@ pub struct FindingView {
     pub class: String,
     /// The sentence.
     pub text: String,
-    /// How to mend it; may be empty.
+    /// How to fix it; may be empty.
     pub mend: String,
     /// The load points it concerns: the first, and how many more.
     pub points: String,
 }
 
-/// Findings of the same kind told once; each with the load points it concerns.
+/// Findings of the same kind reported once; each with the load points it concerns.
 #[must_use]
 pub fn findings(all: &[&Finding]) -> Vec<FindingView> {
     let mut views: Vec<(&FindingCode, FindingView, usize)> = Vec::new();

@@ -43,7 +43,7 @@ pub fn identity(input: &ReportInput) -> Vec<Entry> {
             add(name, value.clone());
         }
     }
-    // Of more than base and new the last is told: whose it is, is said.
+    // Of more than base and new the last is named, with its owner.
     let whose = match input.sides.as_slice() {
         [_, _, .., last] => format!(" ({})", last.name),
         _ => String::new(),

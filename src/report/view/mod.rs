@@ -44,7 +44,7 @@ pub fn requests(input: &ReportInput) -> (u64, u64) {
     })
 }
 
-/// A mark that tells verdicts apart without colour.
+/// A mark that distinguishes verdicts without colour.
 #[must_use]
 pub fn verdict_mark(verdict: Verdict) -> &'static str {
     match verdict {
@@ -85,7 +85,7 @@ pub fn cell_rank(cell: &Cell) -> u8 {
     place.unwrap_or(0) + if gates { 0 } else { 10 }
 }
 
-/// Whether a cell is told before all others: it changed, or it gates and says nothing.
+/// Whether a cell is reported before all others: it changed, or it is gated and has no verdict.
 #[must_use]
 pub fn is_told(cell: &Cell) -> bool {
     match cell.verdict {
@@ -218,7 +218,7 @@ pub fn mode_sentence(comparison: &Comparison) -> &'static str {
     }
 }
 
-/// Whether a change is for the better; none where it is nothing.
+/// Whether a change is for the better; `None` if it is nothing.
 #[must_use]
 pub fn is_better(measure: Measure, change: f64) -> Option<bool> {
     if change == 0.0 || !change.is_finite() {

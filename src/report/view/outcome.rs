@@ -6,7 +6,7 @@ use crate::compare::{Cell, GateCause, GateReason, Verdict, gate};
 use crate::metric::Metric;
 use crate::report::ReportInput;
 
-/// What a report says in one word.
+/// A report in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -22,7 +22,7 @@ pub enum Outcome {
     Regressed,
     /// A limit that was required was missed, and nothing got worse.
     Missed,
-    /// A gated cell says nothing, because the client or the load could have moved it.
+    /// A gated cell has no verdict, because the client or the load could have moved it.
     Invalid,
     /// Something got better and nothing worse.
     Improved,

@@ -314,7 +314,7 @@ fn failures(input: &ReportInput, name: &str, figures: &PointSide) -> Vec<Entry> 
     all.iter().map(|(kind, n)| entry(&words(kind), units::count(*n))).collect()
 }
 
-/// Failed requests, those that say the same told once.
+/// Failed requests, those that say the same reported once.
 fn failed_rows(side: &str, records: &[RequestRecord]) -> Vec<FailedRow> {
     let mut rows: Vec<FailedRow> = Vec::new();
     for row in records.iter().map(|r| failed_row(side, r)) {

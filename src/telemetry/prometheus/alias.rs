@@ -60,7 +60,7 @@ pub struct Totals {
     pub count: f64,
 }
 
-/// How the samples of one name, told apart by labels, become one value.
+/// How the samples of one name, distinguished by labels, become one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fold {
     /// Engines (data parallel ranks) add up.

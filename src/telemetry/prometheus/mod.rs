@@ -17,7 +17,7 @@ pub struct Snapshot {
     pub values: BTreeMap<Signal, f64>,
     /// Histograms.
     pub totals: BTreeMap<Signal, Totals>,
-    /// `process_start_time_seconds`: what tells one start of a server from another.
+    /// `process_start_time_seconds`: what distinguishes one start of a server from another.
     pub process_start_s: Option<f64>,
     /// Labels of the engine's info metrics: its effective cache settings.
     pub engine_settings: BTreeMap<String, String>,
@@ -58,7 +58,7 @@ impl Snapshot {
         for sample in &samples {
             if sample.name == "process_start_time_seconds" {
                 // Several processes behind one page (prometheus_client's multiprocess mode): the
-                // youngest tells of the last restart.
+                // youngest reports the last restart.
                 let latest = snapshot.process_start_s.map_or(sample.value, |s| s.max(sample.value));
                 snapshot.process_start_s = Some(latest);
             }
@@ -79,7 +79,7 @@ impl Snapshot {
         gauges.map(|(signal, value)| (signal.name().to_owned(), *value)).collect()
     }
 
-    /// Hits / queries of the prefix cache since the server started; none where it tells neither, or
+    /// Hits / queries of the prefix cache since the server started; `None` if it tells neither, or
     /// nobody asked yet.
     #[must_use]
     pub fn prefix_cache_hit_rate(&self) -> Option<f64> {
@@ -87,7 +87,7 @@ impl Snapshot {
         Some((self.values.get(&Signal::PrefixCacheHits)? / queries).clamp(0.0, 1.0))
     }
 
-    /// What identifies this start of the server; none where it does not tell.
+    /// What identifies this start of the server; `None` if it does not report it.
     #[must_use]
     pub fn identity(&self) -> Option<String> {
         self.process_start_s.map(|seconds| format!("process_start_time_seconds={seconds}"))

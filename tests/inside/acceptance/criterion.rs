@@ -48,7 +48,7 @@ pub struct Shares {
     pub changed: f64,
 }
 
-/// What the rule says of mean TPOT, of `measured` requests from one start of each side of the same
+/// The verdict on mean TPOT, of `measured` requests from one start of each side of the same
 /// server under the same prompts.
 #[must_use]
 pub fn of_unchanged(load: Load, measured: usize, pairs: u32, seed: Seed) -> Shares {

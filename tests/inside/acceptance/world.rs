@@ -92,7 +92,7 @@ impl World {
         Self { cells: cells.collect(), common_sd, day_sd: 0.0, drift: 0.0 }
     }
 
-    /// Five measures at so many load points whose starts all differ by this much (as a standard
+    /// Five measures at this many load points whose starts all differ by this much (as a standard
     /// deviation), with nothing in common.
     #[must_use]
     pub fn even(scenarios: usize, start_sd: f64) -> Self {

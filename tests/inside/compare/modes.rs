@@ -141,7 +141,7 @@ fn one_start_against_one_calls_only_what_no_restart_makes() {
         let (low, high) = tpot.interval.unwrap();
         // Restarts may differ by 15 %: ln 1.3 ± 1.96 × √2 × 0.15.
         assert!((low + 0.142).abs() < 0.01 && (high - 0.970).abs() < 0.01, "{low} {high}");
-        // √2 × 0.15 × z(0.02 / 10) for five gated numbers, and the report says so.
+        // √2 × 0.15 × z(0.02 / 10) for five gated numbers, and the report states it.
         assert!((tpot.minimum_detectable.unwrap() - 0.842).abs() < 0.01, "{tpot:?}");
         assert!(tpot.reason_text().contains("from 85 % on"), "{}", tpot.reason_text());
         assert_eq!(found.gate.exit_code, 0);

@@ -1,4 +1,4 @@
-//! What preflight says of a server that cannot be measured: the cause, and what to do about it.
+//! What preflight reports of a server that cannot be measured: the cause, and what to do about it.
 
 use inferometer::report::progress::Silent;
 use inferometer::settings::{ApiKey, Settings};

@@ -21,12 +21,12 @@ enum Expect {
     FailsSome(&'static [FailureKind]),
     /// Some may fail as one of these, how many depends on chance.
     MayFail(&'static [FailureKind]),
-    /// All complete, with so many output tokens.
+    /// All complete, with this many output tokens.
     Completes(u32),
 }
 use Expect::{Completes, Fails, FailsSome, MayFail};
 
-/// Fault, how it is told to strike, what comes of it. The refused key is in `ends`.
+/// Fault, how it is asked to strike, what comes of it. The refused key is in `ends`.
 const TABLE: [(&str, &str, Expect); 35] = [
     ("429", "every=3,kind=429", Fails(&[RateLimited])),
     ("500", "every=3,kind=500", Fails(&[ServerError])),

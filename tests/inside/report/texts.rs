@@ -196,7 +196,7 @@ fn what_changed_comes_first_and_what_is_only_observed_last() {
     // Of the same verdict, the larger change.
     let sizes: Vec<f64> = ranked[..2].iter().map(|(_, c)| c.change.unwrap().abs()).collect();
     assert_eq!(sizes, [0.02, 0.01]);
-    // An observed number that says nothing is folded away; one that changed is not.
+    // An observed number without a verdict is folded away; one that changed is not.
     let text = markdown::render(&Report::new(input), None);
     let (told, folded) = text.split_once("<details>").unwrap();
     assert!(told.contains("! invalid |") && !told.contains("! invalid, observed"), "{told}");

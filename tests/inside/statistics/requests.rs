@@ -16,7 +16,7 @@ fn hold(figures: &[Figure]) {
 
 #[test]
 fn the_simulated_server_is_the_published_one() {
-    // TPOT, TTFT p50 and p99 in ms; requests per second where they are told.
+    // TPOT, TTFT p50 and p99 in ms; requests per second where they are reported.
     let published = [
         (Load::Closed(1), &[6.1, 16.0, 67.0][..]),
         (Load::Closed(16), &[7.8, 17.0, 73.0]),

@@ -1,4 +1,4 @@
-//! A scripted server on a raw socket: it says exactly the bytes it is told, when it is told.
+//! A scripted server on a raw socket: it sends exactly the given bytes at the given times.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
