@@ -159,7 +159,7 @@ pub(crate) struct JudgeArgs {
     /// Starts of a side that may fail without failing the run
     #[arg(long, value_name = "N")]
     pub(crate) allow_failed_starts: Option<u32>,
-    /// Take a latency halved or a throughput doubled for real
+    /// Accept an implausibly large improvement (a latency halved, a throughput doubled)
     #[arg(long)]
     pub(crate) accept_gain: bool,
     /// Refused: no resampling enters a verdict

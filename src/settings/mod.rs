@@ -256,7 +256,7 @@ pub struct JudgeSettings {
     pub fail_on_inconclusive: bool,
     /// Observes only: never fails.
     pub no_fail: bool,
-    /// Takes a latency halved or a throughput doubled in earnest.
+    /// Accepts an implausibly large improvement: a latency halved or a throughput doubled.
     pub accept_gain: bool,
     /// Starts of a side that may fail without failing the gate.
     pub allow_failed_starts: u32,
