@@ -65,8 +65,8 @@ pub fn banner(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Banner {
     if changed.is_empty() {
         changed = differing_most(input, ranked);
         unchanged = match changed.len() {
-            0 => "nothing that could be told from noise".to_owned(),
-            _ => "no verdict; what differs most:".to_owned(),
+            0 => "No significant change.".to_owned(),
+            _ => "No verdict. The largest differences:".to_owned(),
         };
     }
     Banner {
@@ -350,6 +350,18 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
         1 => "1 finding below limits trust".to_owned(),
         n => format!("{n} findings below limit trust"),
     });
+    lines
+}
+
+/// Facts that trust rests on: modes or starts, and the requests.
+#[must_use]
+pub fn facts(input: &ReportInput) -> Vec<String> {
+    let mut lines = modes(input);
+    if input.comparisons.is_empty() {
+        let starts = input.run().map_or(0, |r| r.starts.len());
+        lines.push(plural(starts, "server start"));
+    }
+    lines.extend(measured(input));
     lines
 }
 
