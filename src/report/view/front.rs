@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::banner;
 use super::figures::{self, Bar};
 use super::slo::{self, MetUpTo};
+use super::trust;
 use super::{ID_LIMIT, Outcome, plural, shorten};
 use crate::compare::{Comparison, Verdict};
 use crate::metric::Measure;
@@ -498,7 +499,7 @@ fn trust_card(input: &ReportInput) -> TrustCard {
     if kinds.len() > LINKS {
         links.push(format!("{} more", kinds.len() - LINKS));
     }
-    let mut lines = banner::facts(input);
+    let mut lines = trust::facts(input);
     if is_simulated(input) {
         lines.push("The simulator shows how the tool works, not how a server performs.".to_owned());
     }

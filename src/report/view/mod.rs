@@ -10,6 +10,7 @@ pub mod index;
 pub mod outcome;
 pub mod point;
 mod slo;
+pub mod trust;
 
 pub use outcome::Outcome;
 
