@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use super::ID_LIMIT;
-use super::figures::{self, ChangeRow, Entry, FigureRow, FindingView, Head};
+use super::figures::{self, ChangeRow, FigureRow, FindingView, Head};
 use super::front::{Front, front};
+use super::glossary::{self, Entry};
 use super::group::Key;
 use super::{identity, plural};
 use crate::plan::Phase;
@@ -110,7 +111,7 @@ pub fn view(input: &ReportInput) -> IndexView {
         figures: rows().take(FIGURE_ROWS).collect(),
         figures_left_out: left_out(rows().count(), FIGURE_ROWS, "the plan", "groups"),
         comparison_href: (input.sides.len() > 1).then(|| "comparison.html".to_owned()),
-        glossary: figures::glossary(),
+        glossary: glossary::glossary(),
     }
 }
 

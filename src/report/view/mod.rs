@@ -1,9 +1,11 @@
 //! View models: strings and numbers ready to print; templates and charts compute nothing.
 
 pub mod banner;
+pub mod capacity;
 pub mod compare;
 pub mod figures;
 pub mod front;
+pub mod glossary;
 pub mod group;
 pub mod identity;
 pub mod index;

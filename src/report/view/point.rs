@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::figures::{self, ChangeRow, DistributionRow, Entry, FindingView};
+use super::figures::{self, ChangeRow, DistributionRow, FindingView};
+use super::glossary::Entry;
 use super::point_words;
 use crate::metric::Metric;
 use crate::record::RequestRecord;
