@@ -22,15 +22,14 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// What failed with a file, and how to fix it.
 pub(super) fn failed(action: &str, path: &Path, cause: io::Error) -> Error {
     let hint = match cause.kind() {
+        io::ErrorKind::PermissionDenied if action == "read" => "check who may read it",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "check who may write there, or choose another folder with `--output-dir`"
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "the disk is full: remove old runs with `inferometer runs prune`, or choose another folder with `--output-dir`"
         }
-        io::ErrorKind::NotFound => {
-            "check the path, or list what is there with `inferometer runs list`"
-        }
+        io::ErrorKind::NotFound => "check the path",
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
             "something else has that name: move it away, or choose another folder with `--output-dir`"
         }

@@ -146,10 +146,10 @@ pub(super) struct VllmLoad {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(super) max_concurrency: Option<u32>,
     /// Arrivals per second; `inf`: as fast as --max-concurrency lets it
-    #[arg(long, value_name = "R", default_value = "inf")]
+    #[arg(long, value_name = "R", default_value = "inf", allow_negative_numbers = true)]
     pub(super) request_rate: f64,
     /// Gamma shape of the arrivals: 1 = Poisson, < 1 burstier
-    #[arg(long, value_name = "SHAPE", default_value_t = 1.0)]
+    #[arg(long, value_name = "SHAPE", default_value_t = 1.0, allow_negative_numbers = true)]
     pub(super) burstiness: f64,
     /// linear or exponential
     #[arg(long, value_name = "HOW")]
@@ -176,25 +176,25 @@ pub(super) struct VllmRequest {
     #[arg(long, value_name = "N")]
     pub(super) logprobs: Option<u32>,
     /// Sampling parameter
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub(super) temperature: Option<f64>,
     /// Sampling parameter
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub(super) top_p: Option<f64>,
     /// Sampling parameter
     #[arg(long, value_name = "K", allow_hyphen_values = true)]
     pub(super) top_k: Option<i64>,
     /// Sampling parameter
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub(super) min_p: Option<f64>,
     /// Sampling parameter
-    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    #[arg(long, value_name = "X", allow_hyphen_values = true, allow_negative_numbers = true)]
     pub(super) frequency_penalty: Option<f64>,
     /// Sampling parameter
-    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    #[arg(long, value_name = "X", allow_hyphen_values = true, allow_negative_numbers = true)]
     pub(super) presence_penalty: Option<f64>,
     /// Sampling parameter
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(super) repetition_penalty: Option<f64>,
     /// JSON object merged into every request body
     #[arg(long, value_name = "JSON")]

@@ -286,7 +286,7 @@ fn change_card(input: &ReportInput) -> ChangeCard {
             false => String::new(),
         };
         ChangeLine {
-            measure: format!("{whose}{}", suite.measure.label()),
+            measure: format!("{whose}{}", capital(&suite.measure.label())),
             bar: suite.change.map(|at| {
                 let floor = of_measure.map_or(0.0, |cell| cell.floor);
                 figures::bar(at, suite.interval, floor, reach)
@@ -297,6 +297,9 @@ fn change_card(input: &ReportInput) -> ChangeCard {
             class: super::verdict_class(suite.verdict).to_owned(),
         }
     };
+    let mut suites: Vec<_> = all().filter(|(_, s)| s.change.is_some()).collect();
+    // What changed comes first.
+    suites.sort_by_key(|(_, s)| Verdict::ALL.iter().position(|v| *v == s.verdict));
     let ranked = figures::ranked_cells(input, None);
     let found = banner::banner(input, &ranked);
     let heading = match input.comparisons.as_slice() {
@@ -318,7 +321,7 @@ fn change_card(input: &ReportInput) -> ChangeCard {
     }
     ChangeCard {
         heading,
-        rows: all().filter(|(_, s)| s.change.is_some()).take(ROWS).map(row).collect(),
+        rows: suites.into_iter().take(ROWS).map(row).collect(),
         notes,
         points: found.changed,
     }

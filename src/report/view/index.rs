@@ -149,7 +149,8 @@ fn cards(input: &ReportInput) -> Vec<GroupCard> {
         }
     };
     let mut groups = groups;
-    // References last: they are what others are measured by.
     groups.sort_by_key(|name| !input.has_load(name));
-    groups.iter().map(card).collect()
+    // The table of measurements has the references: a card without a chart shows nothing.
+    let any_load = groups.iter().any(|name| input.has_load(name));
+    groups.iter().filter(|name| input.has_load(name) || !any_load).map(card).collect()
 }

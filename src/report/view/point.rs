@@ -8,8 +8,8 @@ use super::figures::{self, ChangeRow, DistributionRow, FindingView};
 use super::glossary::Entry;
 use super::point_words;
 use crate::metric::Metric;
-use crate::record::RequestRecord;
 use crate::record::stored::Health;
+use crate::record::{RequestRecord, Severity};
 use crate::report::chart::timeline::{Shape, Track};
 use crate::report::chart::{self, Chart, ecdf};
 use crate::report::{PointInput, PointSide, ReportInput};
@@ -73,8 +73,10 @@ pub struct PointView {
     pub failed: Vec<FailedRow>,
     /// How well client and load behaved, per side.
     pub health: Vec<HealthView>,
-    /// What limits trust here.
-    pub findings: Vec<FindingView>,
+    /// Errors and warnings here.
+    pub warnings: Vec<FindingView>,
+    /// Notes: what does not change what a reader should do.
+    pub notes: Vec<FindingView>,
 }
 
 /// Rates, counts and lengths of a side.
@@ -142,6 +144,7 @@ pub fn view(input: &ReportInput, point: &PointInput) -> PointView {
     let subject = point.side(input.subject());
     let findings: Vec<_> = input.all_findings();
     let here = findings.into_iter().filter(|f| f.point.as_deref() == Some(point.id.as_str()));
+    let (notes, warnings): (Vec<_>, Vec<_>) = here.partition(|f| f.severity == Severity::Note);
     PointView {
         id: point.id.clone(),
         words: point_words(&point.point),
@@ -169,7 +172,8 @@ pub fn view(input: &ReportInput, point: &PointInput) -> PointView {
             .map(|(_, name, f)| health(name, &f.health, f))
             .filter(|view| !view.facts.is_empty())
             .collect(),
-        findings: figures::findings(&here.collect::<Vec<_>>()),
+        warnings: figures::findings(&warnings),
+        notes: figures::findings(&notes),
     }
 }
 
