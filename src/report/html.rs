@@ -3,13 +3,15 @@
 use serde::Serialize;
 use tera::{Context, Tera};
 
+use super::Report;
 use super::view::{self, figures};
-use super::{Report, ReportInput};
 use crate::error::{Error, ErrorKind, Result};
 
-const TEMPLATES: [(&str, &str); 8] = [
+const TEMPLATES: [(&str, &str); 10] = [
     ("base.html", include_str!("../../templates/base.html")),
     ("chart.html", include_str!("../../templates/chart.html")),
+    ("legend.html", include_str!("../../templates/legend.html")),
+    ("findings.html", include_str!("../../templates/findings.html")),
     ("changes.html", include_str!("../../templates/changes.html")),
     ("figures.html", include_str!("../../templates/figures.html")),
     ("index.html", include_str!("../../templates/index.html")),
@@ -30,9 +32,10 @@ pub type Sink<'a> = &'a mut dyn FnMut(&str, &str) -> Result<()>;
 pub fn render(report: &Report, sink: Sink<'_>) -> Result<()> {
     let tera = templates()?;
     let input = report.input();
-    let title = title(input);
+    let title = view::front::title(input);
+    let run = input.run().map_or("", |run| run.id.as_str());
     let page = |template: &str, name: &str, root: &str, view: &dyn erased::View| {
-        render_page(&tera, template, &Shell { title: &title, name, root }, view)
+        render_page(&tera, template, &Shell { title: &title, run, name, root }, view)
     };
     sink("index.html", &page("index.html", "", "", &view::index::view(input))?)?;
     if input.sides.len() > 1 {
@@ -53,21 +56,11 @@ pub fn render(report: &Report, sink: Sink<'_>) -> Result<()> {
 /// What surrounds every page.
 struct Shell<'a> {
     title: &'a str,
+    /// The run's id.
+    run: &'a str,
     name: &'a str,
     /// From the page to the report's root.
     root: &'a str,
-}
-
-fn title(input: &ReportInput) -> String {
-    let run = input.run();
-    if let [base, others @ ..] = input.sides.as_slice()
-        && !others.is_empty()
-    {
-        let names: Vec<String> = others.iter().map(|side| view::shorten(&side.name, 40)).collect();
-        return format!("{} against {}", names.join(", "), view::shorten(&base.name, 40));
-    }
-    let name = run.and_then(|r| r.name.clone()).or_else(|| run.map(|r| r.id.clone()));
-    name.unwrap_or_else(|| "report".into())
 }
 
 fn templates() -> Result<Tera> {
@@ -90,6 +83,7 @@ fn render_page(
     let mut context = Context::new();
     view.insert_into(&mut context);
     context.insert("title", shell.title);
+    context.insert("run", shell.run);
     context.insert("page", shell.name);
     context.insert("root", shell.root);
     context.insert("style", STYLE);

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use super::view::figures::{self, FindingView};
-use super::view::{self, Outcome, banner, shorten};
+use super::view::{self, Outcome, banner, shorten, trust};
 use super::{PointInput, Report, ReportInput};
 use crate::compare::{Cell, Comparison, Verdict};
 use crate::metric::{Measure, Metric};
@@ -79,7 +79,7 @@ pub fn render(report: &Report, width: usize, color: Color) -> String {
     let mut text = table(input, width, color);
     verdicts(&mut text, input, width, color);
     section(&mut text, "over all load points", &banner::overall(input), width, color);
-    section(&mut text, "whether to believe it", &banner::trust(input), width, color);
+    section(&mut text, "whether to believe it", &trust::trust(input), width, color);
     section(&mut text, "where the limit is", &banner::limits(input), width, color);
     for finding in figures::findings(&input.all_findings()).iter().take(TOLD) {
         finding_lines(&mut text, finding, width, color);

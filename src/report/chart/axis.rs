@@ -27,6 +27,10 @@ pub struct AxisSpec {
     pub ticks: Vec<f64>,
     /// The end of the axis, where it is not the data's: 100 % of an ECDF.
     pub end: Option<f64>,
+    /// The axis reaches at least this value.
+    pub at_least: Option<f64>,
+    /// Names in place of numbers, at 0, 1, 2, …: the loads of a sweep.
+    pub names: Vec<String>,
 }
 
 /// An axis ready to draw on.
@@ -42,10 +46,19 @@ pub(super) struct Axis {
 impl Axis {
     /// Fits an axis to `values`; without any, it runs from 0 to 1.
     pub(super) fn fit(spec: &AxisSpec, values: impl Iterator<Item = f64>) -> Self {
+        if !spec.names.is_empty() {
+            return Self::named(&spec.names);
+        }
         let finite: Vec<f64> =
             values.chain(spec.ticks.iter().copied()).filter(|v| v.is_finite()).collect();
         let least = finite.iter().copied().filter(|v| *v > 0.0).reduce(f64::min);
-        let most = finite.iter().copied().chain(spec.end).reduce(f64::max).unwrap_or(1.0);
+        let most = finite
+            .iter()
+            .copied()
+            .chain(spec.end)
+            .chain(spec.at_least)
+            .reduce(f64::max)
+            .unwrap_or(1.0);
         let lowest = finite.iter().copied().fold(0.0, f64::min);
         let wide = least.is_some_and(|l| most / l > LOG_ABOVE_RATIO) && lowest >= 0.0;
         let all_positive = !finite.is_empty() && finite.iter().all(|v| *v > 0.0);
@@ -62,18 +75,41 @@ impl Axis {
         }
     }
 
+    /// An axis of names, with room at both ends.
+    fn named(names: &[String]) -> Self {
+        #[allow(clippy::cast_precision_loss)] // some loads
+        let ticks: Vec<(f64, String)> =
+            names.iter().enumerate().map(|(i, name)| (i as f64, name.clone())).collect();
+        #[allow(clippy::cast_precision_loss)]
+        let high = names.len() as f64 - 0.75;
+        Self { scale: Scale::Linear, low: -0.25, high, ticks }
+    }
+
+    /// Round values between `low` and `high`, with their texts.
+    pub(super) fn round_ticks(low: f64, high: f64) -> Vec<(f64, String)> {
+        let step = nice_step((high - low).max(f64::MIN_POSITIVE) / 5.0);
+        let first = (low / step).ceil();
+        // 12 is beyond what a step of a fifth can give; it bounds the loop.
+        let all = (0..12_u8).map(|i| (first + f64::from(i)) * step);
+        all.take_while(|t| *t <= high).map(|t| (t, tick_text(t))).collect()
+    }
+
+    /// The value at a place of the axis, 0 to 1: the reverse of [`Axis::place`].
+    pub(super) fn value_at(&self, place: f64) -> f64 {
+        match self.scale {
+            Scale::Linear | Scale::Tight => self.low + place * (self.high - self.low),
+            Scale::Log => self.low * (self.high / self.low).powf(place),
+        }
+    }
+
     fn linear(spec: &AxisSpec, low: f64, most: f64) -> Self {
         let span = (most - low).max(f64::MIN_POSITIVE);
         let high = spec.end.unwrap_or(if most > low { most + 0.06 * span } else { low + 1.0 });
-        let step = nice_step((high - low) / 5.0);
         let ticks = if spec.ticks.is_empty() {
-            let first = (low / step).ceil();
-            // 12 is beyond what a step of a fifth can give; it bounds the loop.
-            (0..12_u8).map(|i| (first + f64::from(i)) * step).filter(|t| *t <= high).collect()
+            Self::round_ticks(low, high)
         } else {
-            spec.ticks.clone()
+            spec.ticks.iter().map(|t| (*t, tick_text(*t))).collect()
         };
-        let ticks = ticks.into_iter().map(|t| (t, tick_text(t))).collect();
         Self { scale: Scale::Linear, low, high, ticks }
     }
 

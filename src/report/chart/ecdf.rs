@@ -54,9 +54,11 @@ pub fn chart(metric: Metric, samples: &[Sample<'_>]) -> Option<Chart> {
             scale: Some(Scale::Linear),
             ticks: vec![0.0, 50.0, 90.0, 100.0],
             end: Some(102.0),
+            ..AxisSpec::default()
         },
         series: curves.clone().chain(dots).collect(),
         marks: Vec::new(),
+        ..Spec::default()
     };
     let mut chart = Chart {
         title: format!("{metric}"),

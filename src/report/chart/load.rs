@@ -1,48 +1,75 @@
 //! The chart of a measure against the load.
 
 use super::axis::{AxisSpec, Scale};
-use super::frame::{Spec, draw};
+use super::frame::{Limit, Size, Spec, draw};
 use super::{Chart, LegendItem, Series};
 use crate::metric::Metric;
 
-/// Draws `series` of `metric` against loads; `x_label` names the load and its unit.
+/// What a chart of a measure against the load shows.
+#[derive(Debug, Clone)]
+pub struct Against<'a> {
+    /// What it is called: `TTFT`.
+    pub title: &'a str,
+    /// What is measured.
+    pub metric: Metric,
+    /// The load and its unit: `concurrent requests`.
+    pub x_label: &'a str,
+    /// The loads by rising level, as they are named: `c1`, `c4`. The x of a point is its load's place among them.
+    pub loads: &'a [String],
+    /// Limits of the SLO.
+    pub limits: Vec<Limit>,
+    /// Requests per second and output tokens per second in one chart: tokens per request.
+    pub tokens_per_request: Option<f64>,
+}
+
+/// An error rate below this many per cent looks small.
+const ERROR_SCALE: f64 = 5.0;
+
+/// Draws `series` of a metric against loads.
 #[must_use]
-pub fn chart(
-    title: &str,
-    metric: Metric,
-    x_label: &str,
-    loads: &[f64],
-    series: Vec<Series>,
-) -> Chart {
+pub fn chart(against: Against<'_>, series: Vec<Series>) -> Chart {
+    let Against { title, metric, x_label, loads, limits, tokens_per_request } = against;
+    let log = metric == Metric::Ttft;
+    let unit = match (tokens_per_request, log) {
+        (Some(_), _) => "left: output tok/s; right: req/s".to_owned(),
+        (None, true) => format!("{}, log scale", metric.unit()),
+        (None, false) => match metric {
+            Metric::ErrorRate => "% of requests".to_owned(),
+            _ => metric.unit().to_owned(),
+        },
+    };
     let spec = Spec {
         title: title.to_owned(),
-        description: format!("{title} ({}) against {x_label}", metric.unit()),
-        x: AxisSpec {
-            label: x_label.to_owned(),
-            scale: Some(Scale::Log),
-            ticks: loads.to_vec(),
-            end: None,
-        },
+        description: format!("{title} ({unit}) against {x_label}"),
+        x: AxisSpec { label: x_label.to_owned(), names: loads.to_vec(), ..AxisSpec::default() },
         y: AxisSpec {
-            label: metric.unit().to_owned(),
-            // A plateau must look like one; latencies may span decades.
-            scale: (!metric.is_distribution()).then_some(Scale::Linear),
+            // A plateau must look like one; the TTFT spans decades.
+            scale: Some(if log { Scale::Log } else { Scale::Linear }),
+            at_least: (metric == Metric::ErrorRate).then_some(ERROR_SCALE),
             ..AxisSpec::default()
         },
         series,
-        marks: Vec::new(),
+        limits,
+        right: tokens_per_request.filter(|tokens| *tokens > 0.0),
+        size: Size::SMALL,
+        ..Spec::default()
     };
-    Chart { title: title.to_owned(), svg: draw(&spec), ..Chart::default() }.with_series_table(
-        x_label,
-        &spec.series,
-        metric.unit(),
-    )
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // places among the loads
+    let name = |x: f64| loads.get(x as usize).cloned().unwrap_or_default();
+    Chart { title: title.to_owned(), unit, is_small: true, svg: draw(&spec), ..Chart::default() }
+        .with_series_table(x_label, &spec.series, metric.unit(), name)
 }
 
 impl Chart {
-    /// Adds legend and data table of lines that share their x.
+    /// Adds legend and data table of lines that share their x, which `name` names.
     #[must_use]
-    pub(super) fn with_series_table(mut self, x: &str, series: &[Series], unit: &str) -> Self {
+    pub(super) fn with_series_table(
+        mut self,
+        x: &str,
+        series: &[Series],
+        unit: &str,
+        name: impl Fn(f64) -> String,
+    ) -> Self {
         let mut xs: Vec<f64> = series.iter().flat_map(|s| s.points.iter().map(|p| p.x)).collect();
         xs.sort_by(f64::total_cmp);
         xs.dedup();
@@ -62,7 +89,7 @@ impl Chart {
             }
         };
         let row = |x: f64| {
-            let mut row = vec![crate::units::significant(x)];
+            let mut row = vec![name(x)];
             row.extend(series.iter().map(|s| cell(s, x)));
             row
         };

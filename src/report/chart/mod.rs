@@ -19,6 +19,10 @@ use serde::Serialize;
 pub struct Chart {
     /// What it shows: `TTFT`.
     pub title: String,
+    /// Its unit and scale: `ms, log scale`; may be empty.
+    pub unit: String,
+    /// Whether four of it fit side by side.
+    pub is_small: bool,
     /// What the reader should know to read it.
     pub note: String,
     /// The drawing, safe to print as it is.
@@ -49,8 +53,10 @@ pub struct Series {
     pub side: Option<String>,
     /// The number of its colour, from 0.
     pub color: usize,
-    /// Drawn thinner and paler, as second to another of the same colour.
+    /// How strongly it is drawn.
     pub weight: Weight,
+    /// Its statistic: solid for a mean or median, dashed for percentiles.
+    pub dash: Dash,
     /// Its points, by rising x.
     pub points: Vec<Point>,
     /// What is written at its right end.
@@ -73,6 +79,18 @@ pub enum Weight {
     Bare,
 }
 
+/// The dash of a line: which statistic it shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Dash {
+    /// A mean or median.
+    #[default]
+    Solid,
+    /// p90.
+    Long,
+    /// p99.
+    Dots,
+}
+
 /// A point of a line.
 #[derive(Debug, Clone, Default)]
 pub struct Point {
@@ -84,6 +102,8 @@ pub struct Point {
     pub interval: Option<(f64, f64)>,
     /// What is written beside it.
     pub label: Option<String>,
+    /// Drawn hollow: an overloaded load point.
+    pub is_hollow: bool,
 }
 
 impl Point {

@@ -39,6 +39,7 @@ pub fn chart(knee: &Knee) -> Chart {
         // Other colours than the sides have.
         series: vec![line("QPS ×", 2, |m| m.qps), line(&latency, 3, |m| m.latency)],
         marks: apart(marks.collect()),
+        ..Spec::default()
     };
     let best = knee.best_value.as_ref().map(|b| format!("best value {b}; ")).unwrap_or_default();
     let note = format!("{best}knee {}; crossover {}", knee.knee.state, knee.crossover.state);
@@ -46,6 +47,7 @@ pub fn chart(knee: &Knee) -> Chart {
         "in flight",
         &spec.series,
         "×",
+        crate::units::significant,
     )
 }
 

@@ -50,6 +50,7 @@ pub fn chart(cell: &Cell, base: &str, new: &str) -> Option<Chart> {
             ticks: pairs.iter().map(|p| p.0).collect(),
             #[allow(clippy::cast_precision_loss)] // some blocks
             end: Some(pairs.len() as f64 + 0.5),
+            ..AxisSpec::default()
         },
         y: AxisSpec {
             label: format!("{} (not from zero)", cell.measure.metric.unit()),
@@ -58,6 +59,7 @@ pub fn chart(cell: &Cell, base: &str, new: &str) -> Option<Chart> {
         },
         series: vec![side(0, base, bases), side(1, new, news)],
         marks: Vec::new(),
+        ..Spec::default()
     };
     let row = |(block, b, n): &(f64, Option<f64>, Option<f64>)| {
         let change = b.zip(*n).map(|(b, n)| n / b - 1.0);
@@ -78,5 +80,6 @@ pub fn chart(cell: &Cell, base: &str, new: &str) -> Option<Chart> {
         ],
         head: vec!["pair".into(), base.to_owned(), new.to_owned(), "change".into()],
         rows: pairs.iter().map(row).collect(),
+        ..Chart::default()
     })
 }

@@ -20,6 +20,7 @@ pub fn chart(latency: Measure, series: Vec<Series>) -> Chart {
         },
         series,
         marks: Vec::new(),
+        ..Spec::default()
     };
     let mut chart = Chart {
         title,

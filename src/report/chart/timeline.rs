@@ -60,7 +60,8 @@ pub fn chart(title: &str, unit: &str, shape: Shape, tracks: &[Track<'_>]) -> Opt
         y: AxisSpec { label: unit.to_owned(), scale: Some(Scale::Linear), ..AxisSpec::default() },
         series,
         marks: Vec::new(),
+        ..Spec::default()
     };
     let drawn = Chart { title: title.to_owned(), svg: draw(&spec), ..Chart::default() };
-    Some(drawn.with_series_table(head, &spec.series, unit))
+    Some(drawn.with_series_table(head, &spec.series, unit, crate::units::significant))
 }

@@ -232,7 +232,7 @@ pub fn rows(input: &ReportInput, facts: &[ParameterRow]) -> Vec<CompareRow> {
                 scenario: shown,
                 place: scenario.clone(),
                 side: side.name.clone(),
-                series: index,
+                series: super::color(input, index),
                 parameters: facts.iter().map(|f| f.values[index].clone()).collect(),
                 load: match (closed, point.point.load) {
                     (true, Load::Concurrency(n)) => n.to_string(),

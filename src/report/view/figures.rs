@@ -98,7 +98,7 @@ pub fn figure_rows(input: &ReportInput, point: &PointInput) -> Vec<FigureRow> {
             id: point.id.clone(),
             href: point_href(point),
             side: if several { side.name.clone() } else { String::new() },
-            series: index,
+            series: super::color(input, index),
             status: status_words(point.phase, figures),
             numbers: COLUMNS.iter().map(|m| number(figures, *m)).collect(),
         })
@@ -245,7 +245,32 @@ pub fn bar_reach<'a>(cells: impl Iterator<Item = &'a Cell> + Clone) -> f64 {
     };
     let of_decided = widest(&mut cells.clone().filter(decided).map(|c| end(c).max(size(c))));
     let widest = if of_decided > 0.0 { of_decided } else { widest(&mut cells.map(size)) };
+    clamped_reach(widest)
+}
+
+/// A bar reaches at least ± 5 % and at most ± 50 %.
+#[must_use]
+pub fn clamped_reach(widest: f64) -> f64 {
     widest.clamp(BAR_LIMITS.0, BAR_LIMITS.1)
+}
+
+/// The bar of a change; `reach` is how far it goes to either side.
+#[must_use]
+pub fn bar(at: f64, interval: Option<(f64, f64)>, floor: f64, reach: f64) -> Bar {
+    let share = |x: f64| ((x / reach).clamp(-1.0, 1.0) + 1.0) * 50.0;
+    let (low, high) = interval.unwrap_or((at, at));
+    Bar {
+        left: format!("{:.1}", share(low)),
+        width: format!("{:.1}", share(high) - share(low)),
+        at: format!("{:.1}", share(at)),
+        beyond: match at {
+            at if at < -reach => "low".to_owned(),
+            at if at > reach => "high".to_owned(),
+            _ => String::new(),
+        },
+        floor_left: format!("{:.1}", share(-floor)),
+        floor_width: format!("{:.1}", share(floor) - share(-floor)),
+    }
 }
 
 /// A row of the table of changes; `reach` is [`bar_reach`] of the whole table.
@@ -258,22 +283,8 @@ pub fn change_row(
 ) -> ChangeRow {
     let point = input.points.iter().find(|p| p.id == cell.point);
     let several = input.comparisons.len() > 1;
-    let share = |x: f64| ((x / reach).clamp(-1.0, 1.0) + 1.0) * 50.0;
-    let bar = cell.change.filter(|c| c.is_finite()).map(|at| {
-        let (low, high) = cell.interval.unwrap_or((at, at));
-        Bar {
-            left: format!("{:.1}", share(low)),
-            width: format!("{:.1}", share(high) - share(low)),
-            at: format!("{:.1}", share(at)),
-            beyond: match at {
-                at if at < -reach => "low".to_owned(),
-                at if at > reach => "high".to_owned(),
-                _ => String::new(),
-            },
-            floor_left: format!("{:.1}", share(-cell.floor)),
-            floor_width: format!("{:.1}", share(cell.floor) - share(-cell.floor)),
-        }
-    });
+    let finite = cell.change.filter(|c| c.is_finite());
+    let bar = finite.map(|at| bar(at, cell.interval, cell.floor, reach));
     ChangeRow {
         id: cell.point.clone(),
         href: point.map(point_href).unwrap_or_default(),
@@ -335,13 +346,16 @@ pub struct FindingView {
     pub points: String,
 }
 
-/// Findings of the same kind reported once; each with the load points it concerns.
+/// Equal findings reported once, each with the load points it concerns. Texts that differ are never merged.
 #[must_use]
 pub fn findings(all: &[&Finding]) -> Vec<FindingView> {
     let mut views: Vec<(&FindingCode, FindingView, usize)> = Vec::new();
     for finding in all {
         let known = views.iter_mut().find(|(code, view, _)| {
-            **code == finding.code && finding.point.is_some() && !view.points.is_empty()
+            **code == finding.code
+                && view.text == finding.text
+                && finding.point.is_some()
+                && !view.points.is_empty()
         });
         if let Some((_, _, more)) = known {
             *more += 1;
@@ -363,49 +377,6 @@ pub fn findings(all: &[&Finding]) -> Vec<FindingView> {
         view
     };
     views.into_iter().map(named).collect()
-}
-
-/// An entry of the glossary.
-#[derive(Debug, Clone, Serialize)]
-pub struct Entry {
-    /// The word.
-    pub word: String,
-    /// What it means.
-    pub meaning: String,
-}
-
-/// Every metric, and the words of verdicts and statuses.
-#[must_use]
-pub fn glossary() -> Vec<Entry> {
-    let entry = |word: &str, meaning: &str| Entry { word: word.into(), meaning: meaning.into() };
-    let metrics = Metric::ALL.into_iter().map(|m| entry(m.label(), m.definition()));
-    let words = [
-        ("rate-1 reference", "open loop at 1 request/s: what the multiples are relative to"),
-        ("crossover", "the load at which the latency multiple overtakes the QPS multiple"),
-        ("knee", "the load at which QPS / latency is highest"),
-        ("best value", "the loads at which QPS / latency is near its peak"),
-        (
-            "restart",
-            "one launch of the server: what a verdict counts, since requests of one launch move together",
-        ),
-        ("regressed, improved", "a change for sure, and larger than the floor of its metric"),
-        ("unchanged", "shown to lie within the floor"),
-        ("within noise", "a change for sure, but smaller than the floor"),
-        ("inconclusive", "not enough data to say"),
-        ("saturated", "beyond what the server can take: only its capacity is judged"),
-        ("overloaded", "above 5 % of the requests failed: latencies are those of survivors"),
-        (
-            "invalid",
-            "the client or the load could have moved the number by more than half its floor",
-        ),
-        ("incomparable", "other lengths, definitions, dataset or model"),
-        ("gated", "a metric that can fail the run; others are observed"),
-        (
-            "floor",
-            "the smallest change of a metric that counts; the shaded part of a bar of changes",
-        ),
-    ];
-    metrics.chain(words.map(|(w, m)| entry(w, m))).collect()
 }
 
 /// A distribution's row: statistics of one metric on one side.
@@ -449,7 +420,7 @@ pub fn distribution_rows(input: &ReportInput, point: &PointInput) -> Vec<Distrib
                 unit: metric.unit().to_owned(),
                 definition: metric.definition().to_owned(),
                 side: if several { side.name.clone() } else { String::new() },
-                series: index,
+                series: super::color(input, index),
                 numbers,
             });
         }
@@ -483,9 +454,32 @@ pub fn latencies(record: &RequestRecord) -> Latencies {
 /// The best number of a measure over all load points of a side, with its load point's id.
 #[must_use]
 pub fn peak(input: &ReportInput, side: usize, measure: Measure) -> Option<(String, String)> {
-    let serves = |p: &&PointInput| p.side(side).is_some_and(|side| !side.status.is_failing());
-    let loads = input.points.iter().filter(|p| p.phase == Phase::Load).filter(serves);
-    let with = loads.filter_map(|p| Some((p, p.get(side, measure).filter(|v| *v > 0.0)?)));
-    let (point, number) = with.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (point, number) = best(input, side, measure, |_| true)?;
     Some((value_unit(measure, Some(number)), point.id.clone()))
+}
+
+/// The best number of a measure over the loads of one scenario (group, name), with its load.
+#[must_use]
+pub fn peak_in(
+    input: &ReportInput,
+    side: usize,
+    measure: Measure,
+    (group, scenario): (&str, &str),
+) -> Option<(String, String)> {
+    let here = |p: &PointInput| p.point.group == group && p.point.scenario == scenario;
+    let (point, number) = best(input, side, measure, here)?;
+    Some((value_unit(measure, Some(number)), point.point.load.id()))
+}
+
+/// Failing load points have no best number.
+fn best(
+    input: &ReportInput,
+    side: usize,
+    measure: Measure,
+    here: impl Fn(&PointInput) -> bool,
+) -> Option<(&PointInput, f64)> {
+    let serves = |p: &PointInput| p.side(side).is_some_and(|side| !side.status.is_failing());
+    let loads = input.points.iter().filter(|p| p.phase == Phase::Load && serves(p) && here(p));
+    let with = loads.filter_map(|p| Some((p, p.get(side, measure).filter(|v| *v > 0.0)?)));
+    with.max_by(|a, b| a.1.total_cmp(&b.1))
 }

@@ -6,11 +6,12 @@ use super::figures::{self, FigureRow, Head};
 use super::length_words;
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
-use crate::report::chart::{self, Chart, Point, Series, Weight};
-use crate::report::{PointInput, ReportInput};
-use crate::scenario::Load;
+use crate::report::chart::frame::{COLORS, Limit};
+use crate::report::chart::{self, Chart, Dash, LegendItem, Point, Series, Weight};
+use crate::report::{PointInput, ReportInput, SideInput};
+use crate::scenario::{Length, Load};
 
-/// Scenarios of a group that get all charts, and those that get the first three.
+/// Scenarios of a group that get all charts, and those that get the first four.
 const FULL_SCENARIOS: usize = 12;
 /// See [`FULL_SCENARIOS`].
 const BRIEF_SCENARIOS: usize = 60;
@@ -28,6 +29,36 @@ pub struct GroupView {
     pub heads: Vec<Head>,
 }
 
+/// What the marks of charts against the load mean.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Key {
+    /// A name a side, where there are several.
+    pub sides: Vec<LegendItem>,
+    /// Whether a load point is drawn hollow.
+    pub has_hollow: bool,
+    /// Whether a limit of the SLO is drawn.
+    pub has_limits: bool,
+}
+
+impl Key {
+    /// The key of a scenario's charts.
+    #[must_use]
+    pub fn of(input: &ReportInput, group: &str, scenario: &str) -> Self {
+        let points = points_of(input, group, scenario);
+        let item = |(index, side): (usize, &SideInput)| LegendItem {
+            name: side.name.clone(),
+            series: super::color(input, index) % COLORS,
+        };
+        let is_failing = |p: &&PointInput| p.sides.iter().flatten().any(|s| s.status.is_failing());
+        let sides = input.sides.iter().enumerate().filter(|_| input.sides.len() > 1);
+        Self {
+            sides: sides.map(item).collect(),
+            has_hollow: points.iter().any(is_failing),
+            has_limits: points.iter().any(|p| p.point.slo.is_some()),
+        }
+    }
+}
+
 /// A scenario's section.
 #[derive(Debug, Clone, Serialize)]
 pub struct ScenarioView {
@@ -37,8 +68,12 @@ pub struct ScenarioView {
     pub lengths: String,
     /// Crossover, knee and the like, a sentence each.
     pub limits: Vec<String>,
-    /// Its charts.
+    /// What the marks of its charts mean.
+    pub key: Key,
+    /// Measures against the load.
     pub charts: Vec<Chart>,
+    /// Throughput against latency, and the multiples.
+    pub shapes: Vec<Chart>,
     /// Its figures.
     pub figures: Vec<FigureRow>,
 }
@@ -65,10 +100,11 @@ pub fn view(input: &ReportInput, group: &str) -> GroupView {
     let section = |(index, name): (usize, &&str)| {
         let points = points_of(input, group, name);
         let mut charts = load_charts(input, &points, names.len() > FULL_SCENARIOS);
+        let mut shapes = Vec::new();
         if names.len() > BRIEF_SCENARIOS && index >= BRIEF_SCENARIOS {
             charts.clear();
         } else if names.len() <= FULL_SCENARIOS {
-            charts.extend(shape_charts(input, &points, group, name));
+            shapes = shape_charts(input, &points, group, name);
         }
         let first = points.first().map(|p| &p.point);
         ScenarioView {
@@ -77,7 +113,9 @@ pub fn view(input: &ReportInput, group: &str) -> GroupView {
                 format!("{} tokens in, {} out", length_words(&p.input), length_words(&p.output))
             }),
             limits: limits(input, group, name),
+            key: Key::of(input, group, name),
             charts,
+            shapes,
             figures: points.iter().flat_map(|p| figures::figure_rows(input, p)).collect(),
         }
     };
@@ -104,8 +142,11 @@ fn limits(input: &ReportInput, group: &str, scenario: &str) -> Vec<String> {
             _ => String::new(),
         };
         let latency = knee.measure.label();
-        let best =
-            knee.best_value.as_ref().map(|b| format!("best value {b}; ")).unwrap_or_default();
+        let best = knee
+            .best_value
+            .as_ref()
+            .map(|b| format!("best throughput per latency at {b}; "))
+            .unwrap_or_default();
         lines.push(format!(
             "{whose}{latency} against QPS: {best}knee {}; crossover {}",
             knee.knee.state, knee.crossover.state
@@ -114,14 +155,14 @@ fn limits(input: &ReportInput, group: &str, scenario: &str) -> Vec<String> {
     lines
 }
 
-/// The charts of a card on the index: the group's first scenario in three charts.
+/// The charts of a card on the index: the group's first scenario in four charts.
 #[must_use]
 pub fn card_charts(input: &ReportInput, group: &str) -> Vec<Chart> {
     let Some(first) = scenarios(input, group).first().copied() else { return Vec::new() };
     load_charts(input, &points_of(input, group, first), true)
 }
 
-/// Charts against the load; `brief`: the three that say most. One load is no curve: then its
+/// Charts against the load; `brief`: the four that show most. One load is no curve: then its
 /// distributions.
 fn load_charts(input: &ReportInput, points: &[&PointInput], brief: bool) -> Vec<Chart> {
     use Statistic::{Mean, P50, P90, P99};
@@ -131,52 +172,96 @@ fn load_charts(input: &ReportInput, points: &[&PointInput], brief: bool) -> Vec<
             return distributions;
         }
     }
+    let tokens = tokens_per_request(points);
     let all: [(&str, Metric, &[Option<Statistic>]); 8] = [
-        ("Output throughput", Metric::OutputThroughput, &[None]),
+        ("Throughput", Metric::OutputThroughput, &[None]),
         ("TTFT", Metric::Ttft, &[Some(P50), Some(P90), Some(P99)]),
         ("TPOT", Metric::Tpot, &[Some(Mean), Some(P99)]),
+        ("Error rate", Metric::ErrorRate, &[None]),
         ("ITL", Metric::Itl, &[Some(P50), Some(P99)]),
         ("E2EL", Metric::E2el, &[Some(Mean), Some(P99)]),
         ("QPS", Metric::RequestThroughput, &[None]),
         ("Goodput", Metric::Goodput, &[None]),
-        ("Error rate", Metric::ErrorRate, &[None]),
     ];
-    let take = if brief { 3 } else { all.len() };
-    all.into_iter()
-        .take(take)
-        .filter_map(|(title, metric, statistics)| {
-            let series = series(input, points, metric, statistics);
-            let nothing = |s: &Series| s.points.iter().all(|p| p.y == 0.0);
-            if series.iter().all(nothing) {
-                return None;
-            }
-            let mut loads: Vec<f64> = points.iter().map(|p| p.point.load.level()).collect();
-            loads.sort_by(f64::total_cmp);
-            loads.dedup();
-            Some(chart::load::chart(title, metric, x_label(points), &loads, series))
-        })
-        .collect()
+    let take = if brief { 4 } else { all.len() };
+    let mut loads: Vec<Load> = points.iter().map(|p| p.point.load).collect();
+    loads.sort_by(|a, b| a.level().total_cmp(&b.level()));
+    loads.dedup_by_key(|load| load.id());
+    let names: Vec<String> = loads.iter().map(Load::id).collect();
+    let chart = |(title, metric, statistics): (&str, Metric, &[Option<Statistic>])| {
+        let series = series(input, points, &names, metric, statistics);
+        let nothing = |s: &Series| s.points.iter().all(|p| p.y == 0.0);
+        // That nothing failed is worth a chart.
+        if series.is_empty() || (metric != Metric::ErrorRate && series.iter().all(nothing)) {
+            return None;
+        }
+        let against = chart::load::Against {
+            title,
+            metric,
+            x_label: x_label(points),
+            loads: &names,
+            limits: limits_of(points, metric),
+            tokens_per_request: tokens.filter(|_| metric == Metric::OutputThroughput),
+        };
+        Some(chart::load::chart(against, series))
+    };
+    // One chart with two scales holds both throughputs.
+    let twice = |metric: Metric| metric == Metric::RequestThroughput && tokens.is_some();
+    all.into_iter().take(take).filter(|(_, metric, _)| !twice(*metric)).filter_map(chart).collect()
+}
+
+/// Output tokens of a request, where every request asks for the same length.
+fn tokens_per_request(points: &[&PointInput]) -> Option<f64> {
+    let asked = |p: &&PointInput| match p.point.output {
+        Length::Fixed(n) => Some(n),
+        _ => None,
+    };
+    let first = points.first().and_then(asked)?;
+    let all_alike = points.iter().all(|p| asked(p) == Some(first));
+    all_alike.then(|| f64::from(first))
+}
+
+/// The limits of the SLO on a metric.
+fn limits_of(points: &[&PointInput], metric: Metric) -> Vec<Limit> {
+    let Some(slo) = points.first().and_then(|p| p.point.slo) else { return Vec::new() };
+    let ms = match metric {
+        Metric::Ttft => slo.ttft_ms,
+        Metric::Tpot => slo.tpot_ms,
+        Metric::E2el => slo.e2el_ms,
+        _ => None,
+    };
+    let limit = |y: f64| Limit { y, label: format!("SLO {y} ms") };
+    ms.map(limit).into_iter().collect()
 }
 
 fn x_label(points: &[&PointInput]) -> &'static str {
     match points.first().map(|p| p.point.load) {
-        Some(Load::RequestRate(_)) => "request rate (req/s)",
-        _ => "requests in flight",
+        Some(Load::RequestRate(_)) => "request rate, req/s",
+        _ => "concurrent requests",
     }
 }
 
-/// A line per side and statistic. With several sides the middle percentile is left out.
+/// The dash of a statistic: solid for a mean or median, dashed for percentiles.
+fn dash(statistic: Option<Statistic>) -> Dash {
+    match statistic {
+        Some(Statistic::P90 | Statistic::P95) => Dash::Long,
+        Some(Statistic::P99) => Dash::Dots,
+        _ => Dash::Solid,
+    }
+}
+
+/// A line per side and statistic. With more than two sides the middle percentile is left out.
 fn series(
     input: &ReportInput,
     points: &[&PointInput],
+    loads: &[String],
     metric: Metric,
     statistics: &[Option<Statistic>],
 ) -> Vec<Series> {
     let mut all = Vec::new();
     for (index, side) in input.sides.iter().enumerate() {
-        let several = input.sides.len() > 1;
         for (rank, &statistic) in statistics.iter().enumerate() {
-            if several && statistics.len() > 2 && rank == 1 {
+            if input.sides.len() > 2 && statistics.len() > 2 && rank == 1 {
                 continue;
             }
             let measure = Measure { metric, statistic };
@@ -186,10 +271,11 @@ fn series(
                     .trim()
                     .to_owned(),
                 side: Some(side.name.clone()),
-                color: index,
+                color: super::color(input, index),
                 weight: if rank == 0 { Weight::Strong } else { Weight::Pale },
-                points: line_points(points, index, measure, rank),
-                // Every side's lines end near each other: the base's labels are enough.
+                dash: dash(statistic),
+                points: line_points(points, loads, index, measure, rank),
+                // Every side's lines end near each other: one side's labels are enough.
                 end_label: (index == 0).then(|| statistic.map(|s| s.name().to_owned())).flatten(),
             };
             if !line.points.is_empty() {
@@ -201,15 +287,26 @@ fn series(
 }
 
 /// With several lines of a colour only the first shows its intervals, or they would hide each other.
-fn line_points(points: &[&PointInput], side: usize, measure: Measure, rank: usize) -> Vec<Point> {
+fn line_points(
+    points: &[&PointInput],
+    loads: &[String],
+    side: usize,
+    measure: Measure,
+    rank: usize,
+) -> Vec<Point> {
     let percent = if measure.metric == Metric::ErrorRate { 100.0 } else { 1.0 };
     let point = |p: &&PointInput| {
-        let interval = p.side(side)?.intervals.get(&measure.name()).copied().filter(|_| rank == 0);
+        let figures = p.side(side)?;
+        let interval = figures.intervals.get(&measure.name()).copied().filter(|_| rank == 0);
+        let id = p.point.load.id();
+        #[allow(clippy::cast_precision_loss)] // some loads
+        let place = loads.iter().position(|name| *name == id)? as f64;
         Some(Point {
-            x: p.point.load.level(),
+            x: place,
             y: p.get(side, measure)? * percent,
             interval: interval.map(|(low, high)| (low * percent, high * percent)),
-            label: None,
+            is_hollow: figures.status.is_failing(),
+            ..Point::default()
         })
     };
     let mut line: Vec<Point> = points.iter().filter_map(point).collect();
@@ -227,15 +324,16 @@ fn shape_charts(
     let latency = Measure::E2EL_MEAN;
     let side_line = |(index, side): (usize, &crate::report::SideInput)| Series {
         name: side.name.clone(),
-        color: index,
+        color: super::color(input, index),
         points: points
             .iter()
             .filter_map(|p| {
                 Some(Point {
                     x: p.get(index, latency)?,
                     y: p.get(index, Measure::THROUGHPUT)?,
-                    interval: None,
                     label: (index == 0).then(|| p.point.load.id()),
+                    is_hollow: p.side(index)?.status.is_failing(),
+                    ..Point::default()
                 })
             })
             .collect(),

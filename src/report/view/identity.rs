@@ -1,6 +1,6 @@
 //! What a run is known by: its servers, what differs between them, its command, its settings.
 
-use super::figures::Entry;
+use super::glossary::Entry;
 use crate::record::StoredRun;
 use crate::report::{ReportInput, SideInput};
 use crate::units;

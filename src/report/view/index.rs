@@ -3,10 +3,13 @@
 use serde::Serialize;
 
 use super::ID_LIMIT;
-use super::banner::{Banner, banner};
-use super::figures::{self, ChangeRow, Entry, FigureRow, FindingView, Head};
+use super::figures::{self, ChangeRow, FigureRow, FindingView, Head};
+use super::front::{Front, front};
+use super::glossary::{self, Entry};
+use super::group::Key;
 use super::{identity, plural};
 use crate::plan::Phase;
+use crate::record::Severity;
 use crate::report::ReportInput;
 use crate::report::chart::Chart;
 
@@ -20,14 +23,16 @@ const FIGURE_ROWS: usize = 500;
 /// Everything the index page shows.
 #[derive(Debug, Clone, Serialize)]
 pub struct IndexView {
-    /// The banner.
-    pub banner: Banner,
+    /// The first screen.
+    pub front: Front,
     /// Name and value of what identifies the run.
     pub identity: Vec<Entry>,
     /// Further facts, folded away.
     pub facts: Vec<Entry>,
-    /// What limits trust.
-    pub findings: Vec<FindingView>,
+    /// Errors and warnings.
+    pub warnings: Vec<FindingView>,
+    /// Notes: what does not change what a reader should do.
+    pub notes: Vec<FindingView>,
     /// A card per group.
     pub groups: Vec<GroupCard>,
     /// The table of changes; empty without a comparison.
@@ -59,6 +64,8 @@ pub struct GroupCard {
     pub href: String,
     /// What it holds, in words.
     pub summary: String,
+    /// What the marks of its charts mean.
+    pub key: Key,
     /// Small charts.
     pub charts: Vec<Chart>,
 }
@@ -80,6 +87,9 @@ pub fn view(input: &ReportInput) -> IndexView {
         0 => String::new(),
         more => format!("{} of {what} are on the pages of the {place}", plural(more, "more row")),
     };
+    let (notes, warnings) =
+        input.all_findings().into_iter().partition::<Vec<_>, _>(|f| f.severity == Severity::Note);
+    let (notes, warnings) = (figures::findings(&notes), figures::findings(&warnings));
     let mut verdicts: Vec<String> = Vec::new();
     for row in &changes {
         if !verdicts.contains(&row.verdict) {
@@ -87,10 +97,11 @@ pub fn view(input: &ReportInput) -> IndexView {
         }
     }
     IndexView {
-        banner: banner(input, &ranked),
+        front: front(input),
         identity: identity::identity(input),
         facts: identity::facts(input),
-        findings: figures::findings(&input.all_findings()),
+        warnings,
+        notes,
         groups: cards(input),
         changes_left_out: left_out(ranked.len(), CHANGE_ROWS, "least interest", "load points"),
         changes,
@@ -100,7 +111,7 @@ pub fn view(input: &ReportInput) -> IndexView {
         figures: rows().take(FIGURE_ROWS).collect(),
         figures_left_out: left_out(rows().count(), FIGURE_ROWS, "the plan", "groups"),
         comparison_href: (input.sides.len() > 1).then(|| "comparison.html".to_owned()),
-        glossary: figures::glossary(),
+        glossary: glossary::glossary(),
     }
 }
 
@@ -129,6 +140,7 @@ fn cards(input: &ReportInput) -> Vec<GroupCard> {
             name: (*name).to_owned(),
             href: figures::group_href(name),
             summary,
+            key: Key::of(input, name, scenarios.first().copied().unwrap_or_default()),
             charts: if with_charts && loads > 0 {
                 super::group::card_charts(input, name)
             } else {

@@ -1,13 +1,18 @@
 //! View models: strings and numbers ready to print; templates and charts compute nothing.
 
 pub mod banner;
+pub mod capacity;
 pub mod compare;
 pub mod figures;
+pub mod front;
+pub mod glossary;
 pub mod group;
 pub mod identity;
 pub mod index;
 pub mod outcome;
 pub mod point;
+mod slo;
+pub mod trust;
 
 pub use outcome::Outcome;
 
@@ -42,6 +47,12 @@ pub fn requests(input: &ReportInput) -> (u64, u64) {
     sides.fold((0, 0), |(completed, failed), side| {
         (completed + side.summary.completed, failed + side.summary.failed)
     })
+}
+
+/// The number of a side's colour and marker: 0 is the base's grey, so that what is new is found first.
+#[must_use]
+pub fn color(input: &ReportInput, side: usize) -> usize {
+    if input.sides.len() == 1 { 1 } else { side }
 }
 
 /// A mark that distinguishes verdicts without colour.

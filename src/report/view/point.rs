@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::figures::{self, ChangeRow, DistributionRow, Entry, FindingView};
+use super::figures::{self, ChangeRow, DistributionRow, FindingView};
+use super::glossary::Entry;
 use super::point_words;
 use crate::metric::Metric;
 use crate::record::RequestRecord;
@@ -155,7 +156,7 @@ pub fn view(input: &ReportInput, point: &PointInput) -> PointView {
             .collect(),
         changes: changes(input, point),
         distributions: figures::distribution_rows(input, point),
-        rates: with().map(|(i, name, f)| rate_row(i, name, f)).collect(),
+        rates: with().map(|(i, name, f)| rate_row(super::color(input, i), name, f)).collect(),
         ecdfs: ecdfs(input, point),
         pairs: pairs(input, point),
         timelines: timelines(input, point),
@@ -237,8 +238,9 @@ pub(super) fn ecdfs(input: &ReportInput, point: &PointInput) -> Vec<Chart> {
     ];
     let chart = |(metric, values): (Metric, Pick)| {
         let sides = input.sides.iter().enumerate();
-        let samples = sides.filter_map(|(color, side)| {
-            Some(ecdf::Sample { name: &side.name, color, values_ms: values(point.side(color)?) })
+        let samples = sides.filter_map(|(index, side)| {
+            let (color, values_ms) = (super::color(input, index), values(point.side(index)?));
+            Some(ecdf::Sample { name: &side.name, color, values_ms })
         });
         let samples: Vec<_> = samples.collect();
         ecdf::chart(metric, &samples)
@@ -264,8 +266,9 @@ fn timelines(input: &ReportInput, point: &PointInput) -> Vec<Chart> {
     let others = others.map(|name| (*name, *name, "", Shape::Level));
     let draw = |(name, title, unit, shape): (&str, &str, &str, Shape)| {
         let sides = input.sides.iter().enumerate();
-        let tracks = sides.filter_map(|(color, side)| {
-            Some(Track { name: &side.name, color, samples: point.side(color)?.series.get(name)? })
+        let tracks = sides.filter_map(|(index, side)| {
+            let samples = point.side(index)?.series.get(name)?;
+            Some(Track { name: &side.name, color: super::color(input, index), samples })
         });
         let tracks: Vec<_> = tracks.collect();
         if tracks.iter().all(|t| t.samples.len() < FEWEST_IN_TIME) {

@@ -2,7 +2,7 @@
 
 use inferometer::compare::{Cell, GateCause, GateReason, Verdict, gate, gate_reason};
 use inferometer::metric::{Measure, Metric};
-use inferometer::report::chart::{self, Point, Series};
+use inferometer::report::chart::{self, Dash, Point, Series};
 use inferometer::report::terminal::Color;
 use inferometer::report::view::{banner, figures};
 use inferometer::report::{Report, ReportInput, csv, json, junit, markdown, terminal};
@@ -331,18 +331,25 @@ fn svg_of_a_load_chart() {
         name: format!("side {color}"),
         color,
         points: vec![
-            point(1.0, 20.0 * factor),
-            point(16.0, 30.0 * factor),
-            point(64.0, 90.0 * factor),
+            point(0.0, 20.0 * factor),
+            point(1.0, 30.0 * factor),
+            Point { is_hollow: color == 1, ..point(2.0, 90.0 * factor) },
         ],
         end_label: (color == 0).then(|| "p50".to_owned()),
         ..Series::default()
     };
-    let loads = [1.0, 16.0, 64.0];
-    let series = vec![line(0, 1.0), line(1, 1.2)];
-    let chart = chart::load::chart("TTFT", Metric::Ttft, "requests in flight", &loads, series);
+    let against = chart::load::Against {
+        title: "TTFT",
+        metric: Metric::Ttft,
+        x_label: "concurrent requests",
+        loads: &["c1", "c16", "c64"].map(String::from),
+        limits: vec![chart::frame::Limit { y: 200.0, label: "SLO 200 ms".into() }],
+        tokens_per_request: None,
+    };
+    let dotted = Series { dash: Dash::Dots, ..line(1, 1.4) };
+    let chart = chart::load::chart(against, vec![line(0, 1.0), line(1, 1.2), dotted]);
     insta::assert_snapshot!(chart.svg.replace("/>", "/>\n"));
-    assert_eq!(chart.rows[2], ["64.0", "90.0 [81.0, 99.0]", "108 [97.2, 119]"]);
+    assert_eq!(chart.rows[2][..3], ["c64", "90.0 [81.0, 99.0]", "108 [97.2, 119]"]);
 }
 
 #[test]

@@ -1,0 +1,111 @@
+//! The SLO over a sweep: up to which measured load a side meets it.
+
+use crate::metric::{Measure, Metric};
+use crate::plan::Phase;
+use crate::report::{PointInput, PointSide, ReportInput};
+use crate::scenario::Slo;
+
+/// Share of the attempted requests that must be good for a load point to meet its SLO.
+pub(super) const GOOD_SHARE: f64 = 0.95;
+/// Highest error rate of a load point that meets its SLO.
+pub(super) const ERROR_LIMIT: f64 = 0.01;
+
+const GOODPUT: Measure = Measure { metric: Metric::Goodput, statistic: None };
+
+/// Up to which of the measured loads a scenario's SLO is met on one side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum MetUpTo {
+    /// Up to this load, the highest that was measured.
+    Highest(String),
+    /// Up to the first load; at the second it is missed.
+    Load(String, String),
+    /// Missed at the lowest load that was measured.
+    Nowhere(String),
+}
+
+impl MetUpTo {
+    /// `met up to c64, the highest load measured`.
+    pub(super) fn words(&self) -> String {
+        match self {
+            Self::Highest(load) => format!("met up to {load}, the highest load measured"),
+            Self::Load(met, missed) => format!("met up to {met}, missed at {missed}"),
+            Self::Nowhere(load) => format!("missed at {load}, the lowest load measured"),
+        }
+    }
+
+    /// `c64`, or a dash if it is met nowhere.
+    pub(super) fn load(&self) -> &str {
+        match self {
+            Self::Highest(load) | Self::Load(load, _) => load,
+            Self::Nowhere(_) => "–",
+        }
+    }
+}
+
+/// The limits in words: `TTFT ≤ 200 ms, TPOT ≤ 30 ms`.
+pub(super) fn words(slo: &Slo) -> String {
+    let limits = [("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms), ("E2EL", slo.e2el_ms)];
+    let limit = |(name, ms): (&str, Option<f64>)| Some(format!("{name} ≤ {} ms", ms?));
+    limits.into_iter().filter_map(limit).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a load point meets its SLO; `None` if it has none or no request was measured.
+fn meets(side: &PointSide) -> Option<bool> {
+    if side.status.is_failing() {
+        return Some(false);
+    }
+    let good = side.summary.get(GOODPUT)?;
+    let completed = side.summary.get(Measure::QPS).filter(|qps| *qps > 0.0)?;
+    let errors = side.summary.get(Measure::ERROR_RATE).unwrap_or(0.0);
+    // Goodput counts completed requests; those that failed are not good either.
+    let share = good / completed * (1.0 - errors);
+    Some(share >= GOOD_SHARE && errors <= ERROR_LIMIT)
+}
+
+/// The answer for one scenario and side; `None` without an SLO or figures. A load above one that misses it does not count.
+pub(super) fn met_up_to(
+    input: &ReportInput,
+    group: &str,
+    scenario: &str,
+    side: usize,
+) -> Option<MetUpTo> {
+    let here = |p: &&PointInput| {
+        p.phase == Phase::Load
+            && p.point.group == group
+            && p.point.scenario == scenario
+            && p.point.slo.is_some()
+    };
+    let mut points: Vec<&PointInput> = input.points.iter().filter(here).collect();
+    points.sort_by(|a, b| a.point.load.level().total_cmp(&b.point.load.level()));
+    let judged: Vec<(String, bool)> =
+        points.iter().filter_map(|p| Some((p.point.load.id(), meets(p.side(side)?)?))).collect();
+    let missed = judged.iter().position(|(_, met)| !met);
+    Some(match missed {
+        None => MetUpTo::Highest(judged.last()?.0.clone()),
+        Some(0) => MetUpTo::Nowhere(judged[0].0.clone()),
+        Some(at) => MetUpTo::Load(judged[at - 1].0.clone(), judged[at].0.clone()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_in_words() {
+        let slo = Slo::new().ttft_ms(200).e2el_ms(1500);
+        assert_eq!(words(&slo), "TTFT ≤ 200 ms, E2EL ≤ 1500 ms");
+    }
+
+    #[test]
+    fn answers_name_what_was_measured() {
+        let highest = MetUpTo::Highest("c64".into());
+        assert_eq!(highest.words(), "met up to c64, the highest load measured");
+        let between = MetUpTo::Load("c16".into(), "c64".into());
+        assert_eq!(
+            (between.load(), between.words().as_str()),
+            ("c16", "met up to c16, missed at c64")
+        );
+        assert_eq!(MetUpTo::Nowhere("c1".into()).load(), "–");
+    }
+}
