@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::compare::design::{self, Judging, Pairing};
 use crate::compare::gate::{self, Requirement};
 use crate::compare::judge::judge;
+use crate::compare::knee::Knee;
 use crate::compare::side::{ComparedPoint, ComparedSide};
 use crate::compare::{Comparison, GateCause, GateReason, GateResult, Note, gate_reason};
 use crate::diagnose::client;
@@ -210,6 +211,7 @@ fn conclude(
     for other in comparisons.iter().skip(1) {
         gate.join(&other.new_label, &other.gate);
     }
+    let knees = knees(&gathered.curves);
     let input = ReportInput {
         sides: factions.iter().map(side_input).collect(),
         points: gathered.points,
@@ -217,10 +219,11 @@ fn conclude(
             .iter()
             .flat_map(findings)
             .chain(told.append.and_then(|name| not_appended(&comparisons, &name)))
+            .chain(knees.iter().filter_map(Knee::slow_reference))
             .collect(),
         comparisons,
         gate: gate.clone(),
-        knees: knees(&gathered.curves),
+        knees,
     };
     let report = Report::new(input);
     let page = write(store, &report)?;

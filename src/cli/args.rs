@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::lengths::{length, range_ratio};
 use crate::metric::Measure;
+use crate::scenario::Length;
 use crate::settings::overrides::{Overrides, ServerOverrides};
 use crate::settings::value::{duration, share};
 
@@ -81,12 +83,15 @@ pub(crate) struct LoadArgs {
     /// Limits for goodput: `ttft:200 tpot:30 e2el:5000` (ms)
     #[arg(long, value_name = "METRIC:MS…")] // several words: see words.rs
     pub(crate) goodput: Vec<String>,
-    /// Prompt tokens; several values sweep
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) random_input_len: Vec<u32>,
-    /// Output tokens; several values sweep
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) random_output_len: Vec<u32>,
+    /// Prompt tokens, or a range `256-768`; several values sweep
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = length)]
+    pub(crate) random_input_len: Vec<Length>,
+    /// Output tokens, or a range; several values sweep
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = length)]
+    pub(crate) random_output_len: Vec<Length>,
+    /// Spread of both lengths, 0 to below 1: evenly over N·(1 ± R)
+    #[arg(long, value_name = "R", value_parser = range_ratio)]
+    pub(crate) random_range_ratio: Option<f64>,
     /// Prompts from a JSONL file: `{"prompt": "…"}` a line
     #[arg(long, value_name = "PATH")]
     pub(crate) prompts: Option<PathBuf>,

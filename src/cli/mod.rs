@@ -9,6 +9,7 @@ mod calibrate;
 mod compare;
 mod export;
 mod import;
+mod lengths;
 mod manage;
 mod run;
 mod selftest;

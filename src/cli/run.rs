@@ -6,6 +6,7 @@ use std::pin::Pin;
 use clap::{Args, ValueEnum};
 
 use super::args::RunArgs;
+use super::lengths;
 use crate::analysis::Conclusion;
 use crate::compare::gate;
 use crate::drive::{Interrupt, Urgency, raise_on_signals};
@@ -16,7 +17,7 @@ use crate::record::FindingCode;
 use crate::report;
 use crate::report::progress::{self, Reporter, Silent, Stream};
 use crate::report::terminal::{self, Color};
-use crate::scenario::{Load, Scenario, ScenarioGroup, Slo, file};
+use crate::scenario::{Length, Load, Scenario, ScenarioGroup, Slo, file};
 use crate::settings::{BaselineChoice, Settings};
 use crate::store::files;
 
@@ -98,15 +99,21 @@ impl RunCommand {
     /// One scenario per pair of lengths: `run/512x128/c16`.
     fn group_from_flags(&self, settings: &Settings) -> Result<ScenarioGroup> {
         let load = &self.run.load;
-        let or =
-            |given: &[u32], default| if given.is_empty() { vec![default] } else { given.to_vec() };
+        let spread = |given: &[Length], default: u32| -> Result<Vec<Length>> {
+            let given = if given.is_empty() { &[Length::Fixed(default)] } else { given };
+            given
+                .iter()
+                .map(|length| lengths::spread(length.clone(), load.random_range_ratio))
+                .collect()
+        };
         let loads = loads(load, settings)?;
         let slo = slo(&load.goodput)?;
         let mut group = ScenarioGroup::new(FLAG_GROUP);
-        let outputs = or(&load.random_output_len, DEFAULT_OUTPUT_LEN);
+        let outputs = spread(&load.random_output_len, DEFAULT_OUTPUT_LEN)?;
         if let Some(path) = &load.prompts {
             for output in outputs {
-                let mut scenario = Scenario::new(format!("prompts-{output}")).output(output);
+                let mut scenario =
+                    Scenario::new(format!("prompts-{}", output.label())).output(output);
                 scenario = scenario.prompts_from(path.clone());
                 scenario.loads.clone_from(&loads);
                 scenario.slo = slo;
@@ -114,10 +121,10 @@ impl RunCommand {
             }
             return Ok(group);
         }
-        for input in or(&load.random_input_len, DEFAULT_INPUT_LEN) {
+        for input in spread(&load.random_input_len, DEFAULT_INPUT_LEN)? {
             for output in &outputs {
-                let name = format!("{input}x{output}");
-                let mut scenario = Scenario::new(name).input(input).output(*output);
+                let name = format!("{}x{}", input.label(), output.label());
+                let mut scenario = Scenario::new(name).input(input.clone()).output(output.clone());
                 scenario.loads.clone_from(&loads);
                 scenario.slo = slo;
                 group.scenario(scenario);

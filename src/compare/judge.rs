@@ -20,6 +20,7 @@ use crate::record::stored::RoundStatus;
 use crate::scenario::Load;
 use crate::settings::JudgeSettings;
 use crate::stats::proportion::Count;
+use crate::summary::health::marches;
 use crate::summary::measured::MeasuredStart;
 use crate::units;
 
@@ -171,7 +172,9 @@ fn draft_point(
                 (_, Measure::THROUGHPUT, true) => Role::Gated,
                 (role, ..) => role,
             };
+            let (role, waves) = role_in_waves(role, measure, pair, judging);
             let (role, note) = settled_role(role, noise, floor, &pair.new.id, measure, judging);
+            let note = waves.or(note);
             let Values { base, new, base_first, night_median, barrier: faulty } =
                 values::values(pair.base, pair.new, measure, judging);
             let stuck = (saturated && validity::touches(Reach::Latencies, measure)).then(|| {
@@ -210,6 +213,33 @@ fn draft_point(
             }
         })
         .collect()
+}
+
+/// TTFT of a load point whose requests march in waves is the wave's, which forms by chance: it is shown
+/// and does not gate, unless the user named it.
+fn role_in_waves(
+    role: Role,
+    measure: Measure,
+    pair: Pair<'_>,
+    judging: &Judging<'_>,
+) -> (Role, Option<Note>) {
+    let of_default = role == Role::Gated && judging.settings.gate.is_none();
+    if !of_default || measure.metric != Metric::Ttft || !runs_in_waves(pair) {
+        return (role, None);
+    }
+    let text = format!(
+        "TTFT at {} is observed only: its requests march in waves; `--random-range-ratio 0.2` keeps them apart",
+        pair.new.id
+    );
+    (Role::Observed, Some(Note { point: None, text }))
+}
+
+/// Whether a fifth of a load point's rounds do, as with any fault of it.
+#[allow(clippy::cast_precision_loss)] // a few rounds
+fn runs_in_waves(pair: Pair<'_>) -> bool {
+    let rounds = || pair.base.starts.iter().chain(&pair.new.starts).flat_map(|s| &s.health);
+    let (waves, all) = (rounds().filter(|health| marches(health)).count(), rounds().count());
+    waves > 0 && waves as f64 >= validity::INVALID_SHARE * all as f64
 }
 
 /// The role of a cell once its noise is known: where only gross changes could be found it is shown

@@ -1,6 +1,7 @@
 //! Driving load: one loop sends the requests of a round and keeps what came of them.
 
 mod admission;
+mod backlog;
 mod goal;
 mod health;
 pub mod interrupt;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::admission::{Admission, Cap, ClosedGate, Feeds, OpenGate, guard_for};
+use super::backlog::Backlog;
 use super::goal::{Goal, Measure};
-use super::health::{Circumstances, health, is_saturated};
+use super::health::{Circumstances, health};
 use super::interrupt::{Interrupt, Urgency};
 use super::pacer::{Pacer, Stretch};
 use super::prefetch::{Branch, Prefetch};
@@ -202,7 +203,7 @@ fn outcome(job: &RoundJob, landed: LoopResult<Measure>) -> RoundOutcome {
         Ending::Interrupted => RoundStatus::Interrupted,
         Ending::Failing => RoundStatus::Stopped,
         Ending::Done if failed_share(&records) > OVERLOADED => RoundStatus::Overloaded,
-        Ending::Done if landed.guard_reached.is_some() || is_saturated(&health, window) => {
+        Ending::Done if landed.guard_reached.is_some() || falls_behind(job, &records, window) => {
             RoundStatus::Saturated
         }
         Ending::Done => RoundStatus::Complete,
@@ -222,6 +223,22 @@ fn outcome(job: &RoundJob, landed: LoopResult<Measure>) -> RoundOutcome {
         records,
         error: landed.error,
     }
+}
+
+/// Whether an open loop's server falls behind the arrivals.
+fn falls_behind(job: &RoundJob, records: &[RequestRecord], window: Window) -> bool {
+    if matches!(job.plan.point.load, Load::Concurrency(_)) {
+        return false;
+    }
+    let sent = records.iter().filter_map(|record| Some((record.due_ns?, record.end_ns)));
+    // Due in the window, but never sent: it waited for a place until the end.
+    let last_sent = sent.clone().map(|(due_ns, _)| due_ns).max().unwrap_or(window.open_ns);
+    let unsent = due_times(job)
+        .map(|due_ns| window.open_ns.saturating_add(due_ns))
+        .skip_while(|due_ns| *due_ns <= last_sent)
+        .take_while(|due_ns| *due_ns <= window.close_ns)
+        .map(|due_ns| (due_ns, None));
+    Backlog::of(window, sent.chain(unsent)).grows()
 }
 
 /// Of the measured, the share that failed.

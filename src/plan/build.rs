@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Design, Expectation, Phase, Plan, RoundPlan, Side, StartPlan, StopRule, same_lengths};
 use crate::error::{Error, Result};
 use crate::rng::Seed;
-use crate::scenario::{Length, Load, LoadPoint, PromptSpec, REFERENCE_GROUP};
+use crate::scenario::{Length, Load, LoadPoint, PromptSpec, REFERENCE_GROUP, REFERENCE_PER_S};
 use crate::settings::{Launch, Settings, Target};
 
 /// Pairs of rounds where two routes alternate within a start and nothing else is said: the fewest
@@ -132,7 +132,7 @@ fn references(points: &[LoadPoint], settings: &Settings) -> Vec<LoadPoint> {
         references.push(LoadPoint {
             group: REFERENCE_GROUP.into(),
             scenario,
-            load: Load::request_rate(1.0).into(),
+            load: Load::request_rate(REFERENCE_PER_S).into(),
             num_prompts: Some(settings.reference_requests.max(1)),
             measurement_time_s: None,
             slo: None,

@@ -132,8 +132,13 @@ impl Plan {
                 PromptSpec::Jsonl { path } => datasets.get(path).map_or("unread", String::as_str),
             };
             // `Debug` of numbers is exact, and each part is named; a path is not part of the work.
+            // Arrivals were not always scaled: those of before are other work.
+            let arrivals = match (round.phase, point.load) {
+                (Phase::Load, Load::RequestRate(_)) => " scaled",
+                _ => "",
+            };
             text.push_str(&format!(
-                "{:?} {} {} {:?} {:?} {:?} {dataset} {:?}\n",
+                "{:?} {} {} {:?} {:?} {:?} {dataset} {:?}{arrivals}\n",
                 round.phase,
                 point.id(),
                 round.round,

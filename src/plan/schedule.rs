@@ -1,8 +1,10 @@
 //! The requests of a round: lengths, seeds and due times.
 
+use std::collections::VecDeque;
+
 use rand_distr::{Distribution, Gamma};
 
-use super::{Phase, RoundPlan};
+use super::{Phase, RoundPlan, StopRule};
 use crate::rng::Seed;
 use crate::scenario::prompt::FIRST_WARM_UP_INDEX;
 use crate::scenario::{Length, Load};
@@ -25,10 +27,11 @@ pub struct PlannedRequest {
 
 /// The endless list of a round's requests: the n-th is the same whoever asks and when.
 ///
-/// Arrivals are a renewal process with gamma gaps of shape `burstiness` and mean 1/rate (CV of the
-/// gaps 1/√burstiness), as in vLLM's `bench serve`. The first request is due one gap after the
-/// round began, as there. Other than there, delays are not rescaled to end at n/rate: that would
-/// take the variance of the count out of what is called Poisson.
+/// Arrivals have gamma gaps of shape `burstiness` and mean 1/rate (CV of the gaps 1/√burstiness), as
+/// in vLLM's `bench serve`. The first request is due one gap after the round began, and the N that a
+/// round measures are scaled so that they take N/rate, both as there: what is offered is the rate that
+/// stands in the load point's name. So is every later N. The reference is evenly spaced: what it is
+/// to tell is the latency of a request that meets no other.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     input: Length,
@@ -38,9 +41,17 @@ pub struct Schedule {
     next: u64,
 }
 
+/// Arrivals scaled as one, at most: 0.5 MiB of gaps.
+const LONGEST_BLOCK: u32 = 65_536;
+
 #[derive(Debug, Clone)]
 struct Arrivals {
-    gaps_s: Gaps,
+    gaps: Gaps,
+    per_s: f64,
+    /// Every so many take exactly this many / `per_s`.
+    block: u32,
+    /// The gaps left of the block, seconds.
+    scaled: VecDeque<f64>,
     at_s: f64,
     seed: Seed,
 }
@@ -48,8 +59,9 @@ struct Arrivals {
 #[derive(Debug, Clone)]
 enum Gaps {
     Gamma(Gamma<f64>),
-    /// For a shape that cannot be built; `Load::check` refuses those before a plan is made.
-    Even(f64),
+    /// The reference, and a shape that cannot be built: `Load::check` refuses those before a plan is
+    /// made.
+    Even,
 }
 
 impl Schedule {
@@ -59,12 +71,19 @@ impl Schedule {
         let seed = round.seed;
         let arrivals = match round.point.load {
             Load::Concurrency(_) => None,
-            Load::RequestRate(rate) => {
-                let scale_s = 1.0 / (rate.per_s * rate.burstiness);
-                let gaps_s = Gamma::new(rate.burstiness, scale_s)
-                    .map_or(Gaps::Even(1.0 / rate.per_s), Gaps::Gamma);
-                Some(Arrivals { gaps_s, at_s: 0.0, seed: seed.named("arrivals") })
-            }
+            Load::RequestRate(rate) => Some(Arrivals {
+                gaps: match round.phase {
+                    Phase::Reference => Gaps::Even,
+                    Phase::WarmUp | Phase::Load => {
+                        Gamma::new(rate.burstiness, 1.0).map_or(Gaps::Even, Gaps::Gamma)
+                    }
+                },
+                per_s: rate.per_s,
+                block: measured(round.stop, rate.per_s).clamp(1, LONGEST_BLOCK),
+                scaled: VecDeque::new(),
+                at_s: 0.0,
+                seed: seed.named("arrivals"),
+            }),
         };
         let (input, output) = (round.point.input.clone(), round.point.output.clone());
         let next = match round.phase {
@@ -75,13 +94,36 @@ impl Schedule {
     }
 }
 
+/// How many arrivals a round of this rule measures.
+fn measured(stop: StopRule, per_s: f64) -> u32 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
+    let in_time = (stop.min_time_s * per_s).round() as u32;
+    stop.requests.max(in_time)
+}
+
 impl Arrivals {
+    /// The due time of request `index`, the one after the last asked for.
     fn next_due_ns(&mut self, index: u64) -> u64 {
-        self.at_s += match &self.gaps_s {
-            Gaps::Gamma(gamma) => gamma.sample(&mut self.seed.nth(index).rng()),
-            Gaps::Even(gap_s) => *gap_s,
-        };
+        if self.scaled.is_empty() {
+            self.scaled = self.block_from(index);
+        }
+        self.at_s += self.scaled.pop_front().unwrap_or(1.0 / self.per_s);
         s_to_ns(self.at_s)
+    }
+
+    /// The gaps of the block that begins with request `index`, scaled.
+    fn block_from(&self, index: u64) -> VecDeque<f64> {
+        let Gaps::Gamma(gamma) = &self.gaps else { return VecDeque::new() };
+        let block = u64::from(self.block);
+        let mut gaps: VecDeque<f64> = (index..index.saturating_add(block))
+            .map(|nth| gamma.sample(&mut self.seed.nth(nth).rng()))
+            .collect();
+        let scale_s = f64::from(self.block) / self.per_s / gaps.iter().sum::<f64>();
+        if !scale_s.is_finite() {
+            return VecDeque::new();
+        }
+        gaps.iter_mut().for_each(|gap| *gap *= scale_s);
+        gaps
     }
 }
 

@@ -123,6 +123,7 @@ codes! {
     ServerLost => "server_lost",
     ServerWord => "server_word",
     ShortRound => "short_round",
+    SlowReference => "slow_reference",
     Speculative => "speculative",
     StaleConnections => "stale_connections",
     NotAppended => "not_appended",

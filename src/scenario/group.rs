@@ -16,6 +16,9 @@ const MAX_NAME_BYTES: usize = 100;
 /// The group of the rate-1 references; see [`crate::plan`].
 pub const REFERENCE_GROUP: &str = "reference";
 
+/// The arrivals of a reference, per second.
+pub const REFERENCE_PER_S: f64 = 1.0;
+
 /// A named list of scenarios.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ScenarioGroup {

@@ -14,7 +14,7 @@ mod table;
 mod value;
 pub mod wordlist;
 
-pub use group::{LoadPoint, REFERENCE_GROUP, Scenario, ScenarioGroup, points};
+pub use group::{LoadPoint, REFERENCE_GROUP, REFERENCE_PER_S, Scenario, ScenarioGroup, points};
 pub use length::Length;
 pub use load::{Load, RequestRate};
 pub use prompt::{Prompt, PromptSource, PromptSpec};

@@ -16,6 +16,9 @@ pub struct Curve<'a> {
     pub throughput: &'a [Vec<f64>],
     /// Whether each point was steady.
     pub steadiness: &'a [Steadiness],
+    /// The standard error of the logarithm of latency at point 0 where all starts share it: it moves
+    /// them together, so that their spread does not tell of it. 0 where each has its own.
+    pub reference_error: f64,
 }
 
 /// Whether a load point held its load.
@@ -123,7 +126,8 @@ impl Curve<'_> {
         let Some((load, below)) = crossing(self.load, &excess) else {
             return Some(self.not_reached());
         };
-        let bounds = self.bounds(load, |f| crossing(self.load, f).map(|(load, _)| load));
+        let cross = |f: &[f64]| crossing(self.load, f).map(|(load, _)| load);
+        let bounds = self.bounds(load, self.reference_share(&excess, cross), cross);
         let located = Located { load, bounds };
         let unsteady = [below, below + 1]
             .iter()
@@ -151,18 +155,41 @@ impl Curve<'_> {
     #[must_use]
     pub fn knee(&self) -> Option<Located> {
         let load = knee_load(self.load, &self.mean_excess(None)?)?;
-        Some(Located { load, bounds: self.bounds(load, |f| knee_load(self.load, f)) })
+        // A shift of the whole curve does not move its lowest point.
+        Some(Located { load, bounds: self.bounds(load, Some(0.0), |f| knee_load(self.load, f)) })
     }
 
-    /// The delete-one-start jackknife of a load's logarithm, by Student's t.
-    fn bounds(&self, load: f64, locate: impl Fn(&[f64]) -> Option<f64>) -> Bounds {
+    /// The share of the reference in the standard error of a load's logarithm: half of what one
+    /// standard error up and down moves it. `None` where one of them leaves no such load.
+    fn reference_share(
+        &self,
+        excess: &[f64],
+        locate: impl Fn(&[f64]) -> Option<f64>,
+    ) -> Option<f64> {
+        let at = |shift: f64| {
+            let moved = |(i, f): (usize, &f64)| if i == 0 { *f } else { f + shift };
+            locate(&excess.iter().enumerate().map(moved).collect::<Vec<_>>()).map(f64::ln)
+        };
+        let error = self.reference_error;
+        if error == 0.0 { Some(0.0) } else { Some((at(-error)? - at(error)?).abs() / 2.0) }
+    }
+
+    /// The delete-one-start jackknife of a load's logarithm, by Student's t, with the share of the
+    /// reference.
+    fn bounds(
+        &self,
+        load: f64,
+        reference_share: Option<f64>,
+        locate: impl Fn(&[f64]) -> Option<f64>,
+    ) -> Bounds {
         let starts = self.latency.len();
         if starts < 2 {
             return Bounds::Unknown;
         }
         let without = |start| self.mean_excess(Some(start)).and_then(|f| locate(&f)).map(f64::ln);
-        match jackknife::standard_error(starts, without) {
-            Some(se) => {
+        match jackknife::standard_error(starts, without).zip(reference_share) {
+            Some((of_starts, of_reference)) => {
+                let se = of_starts.hypot(of_reference);
                 let half_width = t_upper(0.025, (starts - 1) as f64) * se;
                 Bounds::Within(Interval::around(load.ln(), half_width).map(f64::exp))
             }
@@ -202,6 +229,7 @@ mod tests {
             latency,
             throughput,
             steadiness: &[Steadiness::Steady; 4],
+            reference_error: 0.0,
         };
         (curve.crossover(), curve.knee())
     }
@@ -237,6 +265,36 @@ mod tests {
     }
 
     #[test]
+    fn the_reference_has_its_share_of_the_interval() {
+        // f = ln latency - ln QPS is −ln 2 at 4 and ln 2 at 8: the crossing is at 4·√2, and a shift of
+        // f by e moves ln load by e / 2. Starts that agree leave the interval to the reference alone.
+        let (latency, qps) = (vec![vec![1.0, 1.0, 2.0, 8.0]; 3], vec![vec![1.0, 2.0, 4.0, 4.0]; 3]);
+        let curve = |reference_error| Curve {
+            load: &[1.0, 2.0, 4.0, 8.0],
+            latency: &latency,
+            throughput: &qps,
+            steadiness: &[Steadiness::Steady; 4],
+            reference_error,
+        };
+        let width = |error| match curve(error).crossover() {
+            Some(Crossover::At(Located { load, bounds: Bounds::Within(ci) })) => {
+                assert!((load - 4.0 * 2.0_f64.sqrt()).abs() < 1e-9, "{load}");
+                (ci.high / ci.low).ln()
+            }
+            other => panic!("{other:?}"),
+        };
+        assert!(width(0.0) < 1e-9);
+        // t at 2 degrees of freedom is 4.303; both sides of e / 2.
+        assert!((width(0.1) - 2.0 * 4.303 * 0.05).abs() < 1e-3, "{}", width(0.1));
+        // So unsure that it may not be there at all.
+        let unsure = curve(0.8).crossover();
+        assert!(
+            matches!(unsure, Some(Crossover::At(Located { bounds: Bounds::AtLeast(_), .. }))),
+            "{unsure:?}"
+        );
+    }
+
+    #[test]
     fn loads_that_do_not_ascend_have_no_knee_and_are_no_panic() {
         let rows = vec![vec![1.0, 1.1, 1.3, 4.0]];
         let throughput = vec![vec![1.0, 3.0, 5.0, 6.0]];
@@ -247,6 +305,7 @@ mod tests {
                 latency: &rows,
                 throughput: &throughput,
                 steadiness: &steadiness,
+                reference_error: 0.0,
             };
             assert_eq!((curve.knee(), curve.crossover()), (None, None));
         }

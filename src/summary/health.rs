@@ -9,14 +9,21 @@ const FEWEST_SENDS: usize = 16;
 /// Waves above this are a finding (DESIGN: what is left of the waves).
 const WAVES_LIMIT: f64 = 0.5;
 
+/// Whether the requests of a round march in waves: TTFT is then that of the wave.
+#[must_use]
+pub fn marches(health: &Health) -> bool {
+    health.lockstep.is_some_and(|index| index > WAVES_LIMIT)
+}
+
 /// The finding about waves among this many sends; `None` if there are none.
 #[must_use]
 pub fn waves_finding(health: &Health, sends: usize, point: &str) -> Option<Finding> {
     let enough = sends >= FEWEST_SENDS;
-    let index = health.lockstep.filter(|index| enough && *index > WAVES_LIMIT)?;
+    let index = health.lockstep.filter(|_| enough && marches(health))?;
     let text = format!(
         "requests march in waves (index {index:.2} of 1): they wait for each other's prompts, and TTFT is that of the wave"
     );
-    let mend = "spread the slots (`--slot-start spread`) or vary the lengths";
+    let mend = "vary the lengths (`--random-range-ratio 0.2`): slots that begin spread fall back into step where all \
+                answers are equally long";
     Some(Finding::new(FindingCode::Lockstep, Severity::Warning, text).with_mend(mend).at(point))
 }

@@ -13,6 +13,7 @@
 )]
 
 mod acceptance;
+mod arrivals;
 mod compare;
 mod declare;
 mod drive;

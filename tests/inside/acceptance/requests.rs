@@ -208,8 +208,13 @@ fn crossover(climbs: &[Climb]) -> Option<Located> {
     let latency: Vec<Vec<f64>> = climbs.iter().map(|climb| climb.ttft.clone()).collect();
     let throughput: Vec<Vec<f64>> = climbs.iter().map(|climb| climb.qps.clone()).collect();
     let steadiness = [Steadiness::Steady; CURVE.len()];
-    let curve =
-        Curve { load: &load, latency: &latency, throughput: &throughput, steadiness: &steadiness };
+    let curve = Curve {
+        load: &load,
+        latency: &latency,
+        throughput: &throughput,
+        steadiness: &steadiness,
+        reference_error: 0.0,
+    };
     match curve.crossover()? {
         Crossover::At(located) => Some(located),
         _ => None,

@@ -110,6 +110,7 @@ fn knee(config: &str, group: &str, side: usize, factor: f64) -> Knee {
             interval: Some((26.0, 38.0)),
         },
         best_value: Some("c16 to c64".into()),
+        reference_error: None,
     }
 }
 
