@@ -14,14 +14,19 @@ pub(super) struct Common<'a> {
     stream: bool,
     /// The one name of the limit that vLLM, llama-server, llama_cpp.server and transformers all
     /// obey, in chat too: the last two ignore `max_completion_tokens` without a word (1024 tokens
-    /// came where 4 were asked). A server that wants only the newer name gets it by the extra body
-    /// (`{"max_tokens": null, "max_completion_tokens": 128}`).
-    max_tokens: u32,
+    /// came where 4 were asked).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    /// For a server that refuses `max_tokens`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
     /// Greedy: the same prompt gives the same work on both sides of a comparison. Left out, vLLM
     /// samples at 1.0, and answers that stop early by chance are noise.
-    temperature: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
     /// 31 bits: every server's integer holds them, and none reads them as "random".
-    seed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,6 +47,7 @@ struct StreamOptions {
 impl<'a> Common<'a> {
     pub(super) fn new(request: &GenerateRequest<'a>) -> Self {
         let offers = request.offers;
+        let left_out = offers.left_out;
         // vLLM takes the running usage only together with the final one.
         let stream_options =
             (offers.include_usage || offers.continuous_usage).then(|| StreamOptions {
@@ -51,12 +57,13 @@ impl<'a> Common<'a> {
         Self {
             model: request.model,
             stream: true,
-            max_tokens: request.max_tokens,
-            temperature: 0.0,
-            seed: request.seed & 0x7fff_ffff,
+            max_tokens: (!left_out.max_tokens).then_some(request.max_tokens),
+            max_completion_tokens: left_out.max_tokens.then_some(request.max_tokens),
+            temperature: (!left_out.temperature).then_some(0.0),
+            seed: (!left_out.seed).then_some(request.seed & 0x7fff_ffff),
             stream_options,
             ignore_eos: offers.ignore_eos.then_some(true),
-            min_tokens: offers.ignore_eos.then_some(request.max_tokens),
+            min_tokens: offers.min_tokens.then_some(request.max_tokens),
             return_token_ids: offers.token_ids.then_some(true),
         }
     }
@@ -90,6 +97,37 @@ pub(super) fn encode(
     serde_json::to_vec(&value).map(Bytes::from).map_err(failed)
 }
 
+/// Refuses extra fields that would make the figures those of another request than the harness sends.
+///
+/// # Errors
+/// Where a field turns streaming off, asks for several answers, or replaces the prompt.
+pub fn check_extra(extra: &serde_json::Map<String, Value>) -> Result<()> {
+    let refuse = |field: &str, why: &str| {
+        Err(Error::usage(format!("the extra body sets `{field}`, which {why}"))
+            .with_hint(format!("leave `{field}` out of the extra body")))
+    };
+    for (name, value) in extra {
+        match name.as_str() {
+            "stream" if *value != Value::Bool(true) => {
+                return refuse(name, "turns streaming off: without it no token has a time");
+            }
+            "n" | "best_of"
+                if value.as_u64().is_none_or(|answers| answers != 1) && !value.is_null() =>
+            {
+                return refuse(
+                    name,
+                    "asks for several answers: their tokens cannot be distinguished",
+                );
+            }
+            "prompt" | "messages" => {
+                return refuse(name, "replaces the prompts whose lengths are measured");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// The most tokens that an answer may have: `max_tokens`, or what the extra fields set in its place,
 /// times the answers that they ask for.
 #[must_use]
@@ -104,6 +142,28 @@ pub fn tokens_asked(max_tokens: u32, extra: &serde_json::Map<String, Value>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn extra_fields_that_change_what_is_measured_are_refused() {
+        let check = |extra: &str| check_extra(&serde_json::from_str(extra).unwrap());
+        for refused in [
+            r#"{"stream":false}"#,
+            r#"{"stream":null}"#,
+            r#"{"n":2}"#,
+            r#"{"best_of":3}"#,
+            r#"{"messages":[]}"#,
+            r#"{"prompt":"x"}"#,
+        ] {
+            let error = check(refused).unwrap_err();
+            assert!(
+                error.hint().is_some_and(|hint| hint.contains("leave `")),
+                "{refused}: {error}"
+            );
+        }
+        for taken in [r#"{"stream":true}"#, r#"{"n":1}"#, r#"{"n":null}"#, r#"{"top_k":4}"#] {
+            assert!(check(taken).is_ok(), "{taken}");
+        }
+    }
 
     #[test]
     fn what_the_extra_fields_ask_for_counts() {

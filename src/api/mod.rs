@@ -9,7 +9,7 @@ mod repair;
 pub mod template_cache;
 pub mod tokenize;
 
-pub use body::tokens_asked;
+pub use body::{check_extra, tokens_asked};
 pub(crate) use event::cut;
 pub use event::error_text;
 
@@ -38,8 +38,11 @@ pub struct GenerateRequest<'a> {
 /// What preflight found a server to take and tell. Default: nothing beyond the standard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Offers {
-    /// `ignore_eos` (and `min_tokens`) are accepted.
+    /// `ignore_eos` is accepted.
     pub ignore_eos: bool,
+    /// `min_tokens` is accepted.
+    #[serde(default)]
+    pub min_tokens: bool,
     /// `stream_options.include_usage` is accepted.
     pub include_usage: bool,
     /// `stream_options.continuous_usage_stats` puts a running usage into every event.
@@ -48,6 +51,20 @@ pub struct Offers {
     pub token_ids: bool,
     /// Prompts may be token ids.
     pub token_prompts: bool,
+    /// What every request carries elsewhere, and is refused here.
+    #[serde(default)]
+    pub left_out: LeftOut,
+}
+
+/// Fields that a server refuses, so that they are not sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct LeftOut {
+    /// `temperature`.
+    pub temperature: bool,
+    /// `seed`.
+    pub seed: bool,
+    /// `max_tokens`: `max_completion_tokens` is sent in its place.
+    pub max_tokens: bool,
 }
 
 /// One event of a stream, as a dialect reads it. Any field may be missing or null on the wire.

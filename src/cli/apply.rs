@@ -84,7 +84,7 @@ impl ServerArgs {
                 .with_hint("add `--url URL` or `--server-cmd COMMAND`"));
         }
         if let Some(url) = &self.against_url {
-            settings.against = Some(Target { url: url.clone(), launch: Launch::External });
+            settings.against = Some(Target::new(url.clone(), Launch::External));
         } else if self.against_cmd.is_some() || self.against_restart_cmd.is_some() {
             settings.against = self.against_launch().against()?;
         }

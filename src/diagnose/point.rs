@@ -137,7 +137,11 @@ impl PointNotes {
         found.extend(self.steadiness_findings());
         let told: Vec<_> = self.rounds.iter().map(|r| r.told.clone()).collect();
         let told = server_metrics::pooled(&told);
-        found.extend(server_metrics::findings(&told));
+        let by_metrics = server_metrics::findings(&told);
+        if by_metrics.iter().any(|f| f.code == FindingCode::PrefixCache) {
+            found.retain(|f| f.code != FindingCode::PrefixCache); // usage reports it too, less exactly
+        }
+        found.extend(by_metrics);
         let fails = self.share(|r| r.status.is_failing()) >= FAULTY_SHARE;
         let measured = self.rounds.iter().any(|r| r.ttft_count > 0);
         if measured && !fails && self.phase == Phase::Load {

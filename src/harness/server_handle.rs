@@ -219,14 +219,14 @@ mod tests {
         let at = "http://127.0.0.1:18100".to_owned();
         let mut settings = Settings::for_url(at.clone());
         settings.target.launch = launch("serve --new");
-        settings.against = Some(Target { url: String::new(), launch: launch("serve --base") });
+        settings.against = Some(Target::new(String::new(), launch("serve --base")));
         let urls = |settings: &Settings| -> Vec<(Side, String)> {
             targets(settings).into_iter().map(|(side, target)| (side, target.url)).collect()
         };
         assert_eq!(urls(&settings), [(Side::New, at.clone()), (Side::Base, at.clone())]);
 
         let own = "http://127.0.0.1:18200".to_owned();
-        settings.against = Some(Target { url: own.clone(), launch: launch("serve --base") });
+        settings.against = Some(Target::new(own.clone(), launch("serve --base")));
         assert_eq!(urls(&settings), [(Side::New, at), (Side::Base, own)]);
     }
 }

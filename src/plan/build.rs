@@ -28,8 +28,9 @@ const LEAST_REQUESTS_P99: u32 = 512;
 ///
 /// # Errors
 /// Where more starts are asked for than anything can launch, only one side of a comparison can be
-/// launched, or there would be more than 100 000 rounds.
+/// launched, the extra body changes what is measured, or there would be more than 100 000 rounds.
 pub fn build_points(mut points: Vec<LoadPoint>, settings: &Settings) -> Result<Plan> {
+    crate::api::check_extra(&settings.extra_body)?;
     let design = design(settings)?;
     run_up(&mut points);
     let references =

@@ -283,7 +283,7 @@ impl Settings {
     #[must_use]
     pub fn for_url(url: impl Into<String>) -> Self {
         Self {
-            target: Target { url: url.into(), launch: Launch::External },
+            target: Target::new(url.into(), Launch::External),
             no_server_given: false,
             against: None,
             model: None,
