@@ -198,6 +198,7 @@ pub(crate) fn client(url: &str, settings: &Settings, pool: usize) -> Result<Clie
         base_url: BaseUrl::parse(url)?,
         api_key: settings.api_key.clone(),
         headers: settings.headers.clone(),
+        body_secrets: settings.body_secrets(),
         timeouts: settings.timeouts,
         ca_cert_pem,
         insecure: settings.insecure,

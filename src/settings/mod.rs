@@ -11,8 +11,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::metric::Measure;
 use crate::rng::Seed;
@@ -35,11 +38,54 @@ impl ApiKey {
         &self.0
     }
 
-    /// `text` with every occurrence of the key replaced.
+    /// `text` with every occurrence of the key replaced, also of its base64 forms.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
         let key = self.0.trim();
-        if key.len() < 4 { text.to_owned() } else { text.replace(key, "[redacted]") }
+        if key.len() < 4 {
+            return text.to_owned();
+        }
+        let mut text = text.replace(key, "[redacted]");
+        // Shorter ones have forms of a few letters, which stand in ordinary words.
+        if key.len() >= 8 {
+            for form in [STANDARD_NO_PAD.encode(key), URL_SAFE_NO_PAD.encode(key)] {
+                text = text.replace(&form, "[redacted]");
+            }
+        }
+        text
+    }
+}
+
+/// Whether the last part of a name is that of a secret: `--api-key`, `HF_TOKEN`, `db.password`, but not
+/// `--max-num-batched-tokens` or `--long-prefill-token-threshold`.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    let last = name.rsplit(['-', '_', '.']).next().unwrap_or(name).to_ascii_lowercase();
+    // `PGPASSWORD` has no separator; `monkey` is no key.
+    const ENDS: [&str; 8] = [
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "apikey",
+        "token",
+        "credential",
+        "credentials",
+    ];
+    matches!(last.as_str(), "key" | "keys") || ENDS.iter().any(|end| last.ends_with(end))
+}
+
+/// The texts in `value` under the names of secrets.
+fn secret_texts(value: &Value, is_secret: bool, found: &mut Vec<ApiKey>) {
+    match value {
+        Value::String(text) if is_secret => found.push(ApiKey::new(text)),
+        Value::Array(items) => items.iter().for_each(|item| secret_texts(item, is_secret, found)),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                secret_texts(value, is_secret || is_secret_name(name), found);
+            }
+        }
+        _ => {}
     }
 }
 
@@ -350,6 +396,16 @@ impl Settings {
         settings
     }
 
+    /// The secrets that the extra body holds: texts under names such as `api_key`.
+    #[must_use]
+    pub fn body_secrets(&self) -> Vec<ApiKey> {
+        let mut found = Vec::new();
+        for (name, value) in &self.extra_body {
+            secret_texts(value, is_secret_name(name), &mut found);
+        }
+        found
+    }
+
     /// Whether the server is the embedded simulator.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
@@ -366,5 +422,6 @@ mod tests {
         let key = ApiKey::new("sk-secret");
         assert!(!format!("{key:?}").contains("secret"));
         assert_eq!(key.redact("bad key sk-secret."), "bad key [redacted].");
+        assert_eq!(key.redact("c2stc2VjcmV0 was sent"), "[redacted] was sent");
     }
 }

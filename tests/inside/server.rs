@@ -35,6 +35,7 @@ fn client(url: &str) -> Client {
     Client::new(ClientSettings {
         base_url: BaseUrl::parse(url).unwrap(),
         api_key: None,
+        body_secrets: Vec::new(),
         headers: Vec::new(),
         timeouts: Timeouts::default(),
         ca_cert_pem: None,
