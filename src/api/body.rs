@@ -97,37 +97,6 @@ pub(super) fn encode(
     serde_json::to_vec(&value).map(Bytes::from).map_err(failed)
 }
 
-/// Refuses extra fields that would make the figures those of another request than the harness sends.
-///
-/// # Errors
-/// Where a field turns streaming off, asks for several answers, or replaces the prompt.
-pub fn check_extra(extra: &serde_json::Map<String, Value>) -> Result<()> {
-    let refuse = |field: &str, why: &str| {
-        Err(Error::usage(format!("the extra body sets `{field}`, which {why}"))
-            .with_hint(format!("leave `{field}` out of the extra body")))
-    };
-    for (name, value) in extra {
-        match name.as_str() {
-            "stream" if *value != Value::Bool(true) => {
-                return refuse(name, "turns streaming off: without it no token has a time");
-            }
-            "n" | "best_of"
-                if value.as_u64().is_none_or(|answers| answers != 1) && !value.is_null() =>
-            {
-                return refuse(
-                    name,
-                    "asks for several answers: their tokens cannot be distinguished",
-                );
-            }
-            "prompt" | "messages" => {
-                return refuse(name, "replaces the prompts whose lengths are measured");
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
 /// The most tokens that an answer may have: `max_tokens`, or what the extra fields set in its place,
 /// times the answers that they ask for.
 #[must_use]
@@ -142,28 +111,6 @@ pub fn tokens_asked(max_tokens: u32, extra: &serde_json::Map<String, Value>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn extra_fields_that_change_what_is_measured_are_refused() {
-        let check = |extra: &str| check_extra(&serde_json::from_str(extra).unwrap());
-        for refused in [
-            r#"{"stream":false}"#,
-            r#"{"stream":null}"#,
-            r#"{"n":2}"#,
-            r#"{"best_of":3}"#,
-            r#"{"messages":[]}"#,
-            r#"{"prompt":"x"}"#,
-        ] {
-            let error = check(refused).unwrap_err();
-            assert!(
-                error.hint().is_some_and(|hint| hint.contains("leave `")),
-                "{refused}: {error}"
-            );
-        }
-        for taken in [r#"{"stream":true}"#, r#"{"n":1}"#, r#"{"n":null}"#, r#"{"top_k":4}"#] {
-            assert!(check(taken).is_ok(), "{taken}");
-        }
-    }
 
     #[test]
     fn what_the_extra_fields_ask_for_counts() {

@@ -9,7 +9,7 @@ mod repair;
 pub mod template_cache;
 pub mod tokenize;
 
-pub use body::{check_extra, tokens_asked};
+pub use body::tokens_asked;
 pub(crate) use event::cut;
 pub use event::error_text;
 
@@ -41,7 +41,7 @@ pub struct Offers {
     /// `ignore_eos` is accepted.
     pub ignore_eos: bool,
     /// `min_tokens` is accepted.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub min_tokens: bool,
     /// `stream_options.include_usage` is accepted.
     pub include_usage: bool,
@@ -52,7 +52,7 @@ pub struct Offers {
     /// Prompts may be token ids.
     pub token_prompts: bool,
     /// What every request carries elsewhere, and is refused here.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "LeftOut::is_none")]
     pub left_out: LeftOut,
 }
 
@@ -65,6 +65,14 @@ pub struct LeftOut {
     pub seed: bool,
     /// `max_tokens`: `max_completion_tokens` is sent in its place.
     pub max_tokens: bool,
+}
+
+impl LeftOut {
+    /// Whether every field is sent.
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde's form
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// One event of a stream, as a dialect reads it. Any field may be missing or null on the wire.

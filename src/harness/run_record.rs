@@ -18,7 +18,7 @@ use crate::report::terminal;
 use crate::rng::Seed;
 use crate::scenario::LoadPoint;
 use crate::server;
-use crate::settings::{Launch, PromptForm, Settings};
+use crate::settings::{Launch, PromptForm, Settings, extra_body};
 use crate::store::{Store, run_id};
 use crate::transport::Redactor;
 
@@ -106,7 +106,11 @@ fn command_line(settings: &Settings) -> Vec<String> {
 
 /// Every secret that the settings hold, by value.
 fn secrets(settings: &Settings) -> Redactor {
-    Redactor::new(settings.api_key.as_ref(), &settings.headers, &settings.body_secrets())
+    Redactor::new(
+        settings.api_key.as_ref(),
+        &settings.headers,
+        &extra_body::secrets(&settings.extra_body),
+    )
 }
 
 fn stored_points(plan: &Plan) -> Vec<StoredPoint> {

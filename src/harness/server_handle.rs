@@ -8,7 +8,7 @@ use crate::plan::Side;
 use crate::record::{Finding, ServerState, StoredStart};
 use crate::rng::Seed;
 use crate::server::{Launcher, Running};
-use crate::settings::{Launch, Settings, Target};
+use crate::settings::{Launch, Settings, Target, extra_body};
 use crate::sim::{Preset, SimConfig, SimServer, start_seed};
 use crate::store::Store;
 use crate::transport::base_url::BaseUrl;
@@ -198,7 +198,7 @@ pub(crate) fn client(url: &str, settings: &Settings, pool: usize) -> Result<Clie
         base_url: BaseUrl::parse(url)?,
         api_key: settings.api_key.clone(),
         headers: settings.headers.clone(),
-        body_secrets: settings.body_secrets(),
+        body_secrets: extra_body::secrets(&settings.extra_body),
         timeouts: settings.timeouts,
         ca_cert_pem,
         insecure: settings.insecure,

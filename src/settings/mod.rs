@@ -2,6 +2,7 @@
 //!
 //! What is set last wins: the defaults here, code (a bench file), a scenario file, the environment, flags.
 
+pub mod extra_body;
 pub mod launch;
 pub mod overrides;
 pub(crate) mod value;
@@ -15,7 +16,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::metric::Measure;
 use crate::rng::Seed;
@@ -73,20 +73,6 @@ pub fn is_secret_name(name: &str) -> bool {
         "credentials",
     ];
     matches!(last.as_str(), "key" | "keys") || ENDS.iter().any(|end| last.ends_with(end))
-}
-
-/// The texts in `value` under the names of secrets.
-fn secret_texts(value: &Value, is_secret: bool, found: &mut Vec<ApiKey>) {
-    match value {
-        Value::String(text) if is_secret => found.push(ApiKey::new(text)),
-        Value::Array(items) => items.iter().for_each(|item| secret_texts(item, is_secret, found)),
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                secret_texts(value, is_secret || is_secret_name(name), found);
-            }
-        }
-        _ => {}
-    }
 }
 
 impl fmt::Debug for ApiKey {
@@ -394,16 +380,6 @@ impl Settings {
         // Nothing compiles or fills in a simulator: its first window is as good as its last.
         settings.warm_up_time = Duration::from_millis(1500);
         settings
-    }
-
-    /// The secrets that the extra body holds: texts under names such as `api_key`.
-    #[must_use]
-    pub fn body_secrets(&self) -> Vec<ApiKey> {
-        let mut found = Vec::new();
-        for (name, value) in &self.extra_body {
-            secret_texts(value, is_secret_name(name), &mut found);
-        }
-        found
     }
 
     /// Whether the server is the embedded simulator.
