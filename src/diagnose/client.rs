@@ -160,8 +160,10 @@ mod tests {
 
     fn told(notes: &PointNotes) -> (Vec<(String, Severity, String)>, String) {
         let proof = ProvenCapacity::Missing(String::new());
-        let (limit, rest): (Vec<Finding>, Vec<Finding>) =
-            notes.findings(None, &proof).into_iter().partition(|f| f.code == FindingCode::Limit);
+        let (limit, rest): (Vec<Finding>, Vec<Finding>) = notes
+            .findings(None, &proof, None)
+            .into_iter()
+            .partition(|f| f.code == FindingCode::Limit);
         let rest = rest.into_iter().map(|f| (f.code.into(), f.severity, f.text)).collect();
         (rest, limit[0].text.clone())
     }

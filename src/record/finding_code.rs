@@ -118,6 +118,7 @@ codes! {
     RateLimited => "rate_limited",
     Refused => "refused",
     RestartUnproven => "restart_unproven",
+    Replicas => "replicas",
     Restarted => "restarted",
     Resumed => "resumed",
     RoundCut => "round_cut",

@@ -118,6 +118,16 @@ pub struct StoredSide {
     pub template_tokens: Option<u32>,
 }
 
+impl StoredSide {
+    /// How many requests the server works on at once, if it reports that: llama-server's `total_slots`,
+    /// vLLM's `max_num_seqs`.
+    #[must_use]
+    pub fn slots(&self) -> Option<u32> {
+        let setting = |name: &str| self.engine_settings.get(name)?.parse().ok();
+        setting("total_slots").or_else(|| setting("max_num_seqs")).filter(|slots| *slots > 0)
+    }
+}
+
 /// A reference or load point, with its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredPoint {
