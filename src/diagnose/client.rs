@@ -173,6 +173,19 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_stood_still_makes_the_round_invalid() {
+        let frozen = Health {
+            longest_stall_ms: Some(3000.0),
+            stalled_share: Some(0.3),
+            ..Health::default()
+        };
+        let (found, _) = closed(vec![frozen.clone()]);
+        assert_eq!((found.len(), found[0].0.as_str()), (1, "client_stall"));
+        let long_window = Health { stalled_share: Some(0.005), ..frozen };
+        assert_eq!(closed(vec![long_window]).0, []);
+    }
+
+    #[test]
     fn a_hiccup_at_p99_is_told_and_is_not_the_limit() {
         let hiccup = Health { loop_lag_p99_ms: Some(50.0), ..Health::default() };
         let (found, limit) = closed(vec![hiccup.clone(), hiccup]);

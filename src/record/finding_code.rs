@@ -47,6 +47,7 @@ codes! {
     ClientCpu => "client_cpu",
     ClientDescriptors => "client_descriptors",
     ClientPorts => "client_ports",
+    ClientStall => "client_stall",
     Coalesced => "coalesced",
     ConnectTimeout => "connect_timeout",
     ContentFilter => "content_filter",
