@@ -6,7 +6,7 @@ use super::{Design, Expectation, Phase, Plan, RoundPlan, Side, StartPlan, StopRu
 use crate::error::{Error, Result};
 use crate::rng::Seed;
 use crate::scenario::{Length, Load, LoadPoint, PromptSpec, REFERENCE_GROUP, REFERENCE_PER_S};
-use crate::settings::{Launch, Settings, Target};
+use crate::settings::{Launch, SearchAxis, Settings, Target};
 
 /// Pairs of rounds where two routes alternate within a start and nothing else is said: the fewest
 /// that a gate accepts.
@@ -32,9 +32,14 @@ const LEAST_REQUESTS_P99: u32 = 512;
 pub fn build_points(mut points: Vec<LoadPoint>, settings: &Settings) -> Result<Plan> {
     let design = design(settings)?;
     run_up(&mut points);
+    if let Some(search) = settings.search {
+        points = begins(points, search, settings)?;
+        check_search(design, settings)?;
+    }
     let references =
         if settings.skip.reference { Vec::new() } else { references(&points, settings) };
     let passes = match design {
+        _ if settings.search.is_some() => 1,
         Design::Routes if settings.rounds <= 1 => ROUTES_ROUNDS,
         _ => settings.rounds.max(1),
     };
@@ -107,6 +112,55 @@ fn run_up(points: &mut [LoadPoint]) {
             kind_a.cmp(&kind_b).then(load_a.total_cmp(&load_b))
         });
     }
+}
+
+/// Where the search of each scenario begins: at the middle one of its loads of that kind.
+fn begins(points: Vec<LoadPoint>, axis: SearchAxis, settings: &Settings) -> Result<Vec<LoadPoint>> {
+    let series = points.chunk_by(|a, b| a.group == b.group && a.scenario == b.scenario);
+    series
+        .map(|series| {
+            let fits = |point: &&LoadPoint| match axis {
+                SearchAxis::Declared => true,
+                SearchAxis::Concurrency => matches!(point.load, Load::Concurrency(_)),
+                SearchAxis::Rate => matches!(point.load, Load::RequestRate(_)),
+            };
+            let declared: Vec<&LoadPoint> = series.iter().filter(fits).collect();
+            let mut begin = declared.get(declared.len() / 2).map_or(&series[0], |p| *p).clone();
+            if declared.is_empty() {
+                begin.load = match axis {
+                    SearchAxis::Rate => Load::request_rate(1.0).into(),
+                    _ => Load::Concurrency(if settings.is_simulated() { 4 } else { 16 }),
+                };
+            }
+            if begin.slo.is_none() {
+                let place = format!("{}/{}", begin.group, begin.scenario);
+                return Err(Error::usage(format!("`{place}` has no SLO to search the capacity of"))
+                    .with_hint("add limits: `--goodput ttft:200 tpot:30`, or `goodput = { ttft_ms = 200 }` in the scenario"));
+            }
+            Ok(begin)
+        })
+        .collect()
+}
+
+/// A search is made once in each start of a server.
+fn check_search(design: Design, settings: &Settings) -> Result<()> {
+    if design == Design::Routes {
+        return Err(Error::usage("a search cannot alternate between two URLs")
+            .with_hint("search each by itself, the first with `--save-baseline NAME`, the second with `--baseline NAME`"));
+    }
+    if settings.rounds > 1 {
+        return Err(Error::usage(format!("{} rounds of a search are asked for", settings.rounds))
+            .with_hint("a search is made once in each start: repeat it by `--starts`"));
+    }
+    Ok(())
+}
+
+/// A round of a search at this load, as it would be planned.
+#[must_use]
+pub fn at_load(begin: &RoundPlan, load: Load, settings: &Settings, block: u32) -> RoundPlan {
+    let point = LoadPoint { load, ..begin.point.clone() };
+    let layout = Layout { points: &[], references: &[], passes: 1, settings };
+    layout.round(Phase::Search, &point, block, 0)
 }
 
 /// One reference per pair of lengths and prompts, in the order these first appear.
@@ -185,9 +239,9 @@ impl Layout<'_> {
                 let seed = self.settings.seed.named("order").nth(u64::from(block));
                 shuffled(self.points.len(), seed.nth(u64::from(pass)))
             };
-            rounds.extend(
-                order.into_iter().map(|i| self.round(Phase::Load, &self.points[i], block, pass)),
-            );
+            let phase = if self.settings.search.is_some() { Phase::Search } else { Phase::Load };
+            rounds
+                .extend(order.into_iter().map(|i| self.round(phase, &self.points[i], block, pass)));
         }
         rounds
     }
@@ -200,10 +254,11 @@ impl Layout<'_> {
             // stored baseline can be paired with later runs.
             seed: self.settings.seed.named(&point.id()).nth(u64::from(block)).nth(u64::from(pass)),
             stop: match phase {
-                Phase::Load => stop_rule(point, self.settings),
+                Phase::Load | Phase::Search => stop_rule(point, self.settings),
                 Phase::Reference | Phase::WarmUp => by_count(point, point.num_prompts.unwrap_or(1)),
             },
             point: point.clone(),
+            first_prompt: 0,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod distribution;
 mod failure_words;
+pub mod good;
 pub mod goodput;
 pub mod health;
 pub mod measured;
@@ -50,6 +51,12 @@ pub struct Summary {
     pub total_token_throughput: Option<f64>,
     /// Requests per second that meet the SLO; `None` without an SLO.
     pub goodput: Option<f64>,
+    /// The highest load that meets the SLO, where this is of a search for it.
+    #[serde(skip)]
+    pub slo_capacity: Option<f64>,
+    /// The measured requests by the limits of the SLO; `None` without one.
+    #[serde(skip)]
+    pub good: Option<good::GoodCounts>,
     /// Measured requests that completed.
     pub completed: u64,
     /// Measured requests that failed; of a round that was stopped before its window opened, all that
@@ -96,7 +103,9 @@ impl Summary {
             Metric::OutputThroughput => self.output_throughput,
             Metric::TotalTokenThroughput => self.total_token_throughput,
             Metric::Goodput => self.goodput,
+            Metric::GoodShare => self.good_share(),
             Metric::ErrorRate => self.error_rate(),
+            Metric::SloCapacity => self.slo_capacity,
             metric => self.distributions.get(&metric)?.get(measure.statistic?),
         }
     }
@@ -121,7 +130,9 @@ pub fn values_ms(rounds: &[RoundInput<'_>], metric: Metric) -> Vec<f64> {
         | Metric::OutputThroughput
         | Metric::TotalTokenThroughput
         | Metric::Goodput
-        | Metric::ErrorRate => return Vec::new(),
+        | Metric::GoodShare
+        | Metric::ErrorRate
+        | Metric::SloCapacity => return Vec::new(),
     };
     let records = rounds.iter().flat_map(|input| input.records);
     records.filter(|record| record.is_sample()).filter_map(of).collect()

@@ -60,6 +60,8 @@ pub(super) fn summary(key: &str, factor: f64) -> Summary {
         output_throughput: Some(number("output_throughput") / factor),
         total_token_throughput: Some(number("total_token_throughput") / factor),
         goodput: None,
+        good: None,
+        slo_capacity: None,
         completed: count("completed"),
         failed: count("failed"),
         failures: BTreeMap::new(),

@@ -1,0 +1,82 @@
+//! Good requests: how many met the SLO, how many each of its limits stopped, and whether that is enough.
+
+use super::Summary;
+use super::goodput::meets;
+use crate::record::stored::RoundStatus;
+use crate::record::{Outcome, RequestRecord};
+use crate::scenario::Slo;
+
+/// Highest error rate of a load point that meets its SLO.
+pub const MOST_ERRORS: f64 = 0.01;
+
+/// The measured requests of a load point by the limits of its SLO.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GoodCounts {
+    /// Completed within every limit.
+    pub good: u64,
+    /// Completed with a TTFT above its limit.
+    pub late: u64,
+    /// Completed with a TPOT above its limit.
+    pub slow: u64,
+    /// Completed with an E2EL above its limit.
+    pub long: u64,
+}
+
+impl GoodCounts {
+    /// Counts a measured request.
+    pub(super) fn add(&mut self, record: &RequestRecord, slo: &Slo) {
+        if record.outcome != Outcome::Completed {
+            return;
+        }
+        let above = |limit: Option<f64>, value: Option<f64>| {
+            u64::from(limit.zip(value).is_some_and(|(limit, value)| value > limit))
+        };
+        self.good += u64::from(meets(record, slo));
+        self.late += above(slo.ttft_ms, record.ttft_ms());
+        self.slow += above(slo.tpot_ms, record.tpot_ms());
+        self.long += above(slo.e2el_ms, record.e2el_ms());
+    }
+
+    /// The counts of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            good: self.good + other.good,
+            late: self.late + other.late,
+            slow: self.slow + other.slow,
+            long: self.long + other.long,
+        }
+    }
+
+    /// The limit that stopped most requests; `None` where none stopped any.
+    #[must_use]
+    pub fn limit(&self) -> Option<&'static str> {
+        let limits = [(self.late, "TTFT"), (self.slow, "TPOT"), (self.long, "E2EL")];
+        // The first of several that stopped as many.
+        let most = limits.into_iter().rev().max_by_key(|(requests, _)| *requests)?;
+        (most.0 > 0).then_some(most.1)
+    }
+}
+
+impl Summary {
+    /// Good / attempted requests: those that failed are not good either. `None` without an SLO or
+    /// without single requests.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // counts of requests
+    pub fn good_share(&self) -> Option<f64> {
+        let attempted = self.completed + self.failed;
+        self.good.filter(|_| attempted > 0).map(|counts| counts.good as f64 / attempted as f64)
+    }
+
+    /// Whether a load point of this status meets its SLO: enough good requests, few failures, and a
+    /// backlog that does not grow. `None` without an SLO or requests.
+    #[must_use]
+    pub fn meets(&self, slo: &Slo, status: RoundStatus) -> Option<bool> {
+        if status.is_failing() {
+            return Some(false);
+        }
+        let share = self.good_share()?;
+        let few_errors = self.error_rate().unwrap_or(0.0) <= MOST_ERRORS;
+        Some(share >= slo.least_share() && few_errors && status != RoundStatus::Saturated)
+    }
+}
