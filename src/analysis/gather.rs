@@ -80,7 +80,29 @@ fn listed_points(factions: &[RunSet]) -> Vec<StoredPoint> {
             listed.push(point);
         }
     }
+    run_up(&mut listed);
     listed
+}
+
+/// Orders the loads that a search tried upwards, scenario by scenario in the order they first came.
+fn run_up(listed: &mut [StoredPoint]) {
+    let scenario = |point: &StoredPoint| (point.point.group.clone(), point.point.scenario.clone());
+    let mut scenarios = Vec::new();
+    for point in listed.iter().filter(|point| point.phase == Phase::Search) {
+        if !scenarios.contains(&scenario(point)) {
+            scenarios.push(scenario(point));
+        }
+    }
+    let searched = |point: &StoredPoint| point.phase == Phase::Search;
+    for part in listed.chunk_by_mut(|a, b| searched(a) == searched(b)) {
+        if part.first().is_some_and(searched) {
+            part.sort_by(|a, b| {
+                let place = |p: &StoredPoint| scenarios.iter().position(|s| *s == scenario(p));
+                let (a_level, b_level) = (a.point.load.level(), b.point.load.level());
+                place(a).cmp(&place(b)).then(a_level.total_cmp(&b_level))
+            });
+        }
+    }
 }
 
 pub(super) fn knees(curves: &Curves) -> Vec<Knee> {

@@ -95,7 +95,7 @@ pub fn capacity(loads: &[TriedLoad<'_>], side: usize) -> Option<(SloCapacity, Co
     let (mut starts, mut points, mut stops) = (Vec::new(), Vec::new(), Vec::new());
     for rows in by_start.values() {
         let tried: Vec<Tried> = rows.iter().map(|row| row.tried).collect();
-        let capacity = search::capacity(&tried, slo.least_share());
+        let capacity = search::capacity(&tried);
         stops.extend(rows.iter().find(|row| !row.tried.met).map(|row| row.start));
         let value = match capacity {
             Some(search::Capacity::At(value)) => Some(value),
@@ -146,6 +146,7 @@ fn rows<'a>(loads: &[TriedLoad<'a>], slo: &Slo) -> BTreeMap<(String, u32, u32), 
             let tried = Tried {
                 level: load.point.load.level(),
                 good_share: start.summary.good_share().unwrap_or(0.0),
+                excess: start.summary.slo_excess.unwrap_or(f64::INFINITY),
                 met: start.summary.meets(slo, start.status).unwrap_or(false),
             };
             let row = Row { tried, at: start.at, start };
@@ -176,8 +177,9 @@ fn as_start(rows: &[Row<'_>], value: Option<f64>) -> Option<MeasuredStart> {
 }
 
 /// The 95 % interval of a geometric mean, by t.
+#[must_use]
 #[allow(clippy::cast_precision_loss)] // a few starts
-fn interval(logs: &[f64]) -> Option<Interval> {
+pub fn interval(logs: &[f64]) -> Option<Interval> {
     let (centre, spread) = (mean(logs)?, sd(logs)?);
     let n = logs.len() as f64;
     let half_width = t_upper(0.025, n - 1.0) * spread / n.sqrt();

@@ -138,6 +138,10 @@ impl PointNotes {
         let told: Vec<_> = self.rounds.iter().map(|r| r.told.clone()).collect();
         let told = server_metrics::pooled(&told);
         found.extend(server_metrics::findings(&told));
+        if self.phase == Phase::Search {
+            // Many loads are tried, most of them to be left again: what is worth knowing of each is not.
+            found.retain(|finding| finding.severity > Severity::Note);
+        }
         let fails = self.share(|r| r.status.is_failing()) >= FAULTY_SHARE;
         let measured = self.rounds.iter().any(|r| r.ttft_count > 0);
         if measured && !fails && self.phase == Phase::Load {

@@ -254,7 +254,12 @@ impl Layout<'_> {
             // stored baseline can be paired with later runs.
             seed: self.settings.seed.named(&point.id()).nth(u64::from(block)).nth(u64::from(pass)),
             stop: match phase {
-                Phase::Load | Phase::Search => stop_rule(point, self.settings),
+                Phase::Load => {
+                    stop_rule(point, default_requests(point, self.settings), self.settings)
+                }
+                Phase::Search => {
+                    stop_rule(point, search_requests(point, self.settings), self.settings)
+                }
                 Phase::Reference | Phase::WarmUp => by_count(point, point.num_prompts.unwrap_or(1)),
             },
             point: point.clone(),
@@ -277,12 +282,12 @@ fn shuffled(count: usize, seed: Seed) -> Vec<usize> {
 
 /// When a round ends. Flags win over the scenario; a count, a time, or the later of both, which
 /// twice the time bounds; without either the default count for the load.
-fn stop_rule(point: &LoadPoint, settings: &Settings) -> StopRule {
+fn stop_rule(point: &LoadPoint, default: u32, settings: &Settings) -> StopRule {
     let requests = settings.num_prompts.or(point.num_prompts);
     let time_s =
         settings.measurement_time.map(|time| time.as_secs_f64()).or(point.measurement_time_s);
     match (requests, time_s) {
-        (None, None) => by_count(point, default_requests(point, settings)),
+        (None, None) => by_count(point, default),
         (Some(requests), None) => by_count(point, requests.max(1)),
         (requests, Some(time_s)) => StopRule {
             requests: requests.unwrap_or(1).max(1),
@@ -300,6 +305,11 @@ fn by_count(point: &LoadPoint, requests: u32) -> StopRule {
         Load::RequestRate(rate) => f64::from(requests) / rate.per_s,
     };
     StopRule { requests, min_time_s: 0.0, max_time_s: LONGEST_ROUND_S.max(2.0 * offered_s) }
+}
+
+/// Twice as many: where a limit is crossed hangs on the slowest twentieth of the requests.
+fn search_requests(point: &LoadPoint, settings: &Settings) -> u32 {
+    default_requests(point, settings).saturating_mul(2)
 }
 
 /// max(128, 4 C) in a closed loop (32 at concurrency 1), max(128, 10 s × rate) in an open one, and

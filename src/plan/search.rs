@@ -94,6 +94,9 @@ pub struct Tried {
     pub level: f64,
     /// Good / attempted requests.
     pub good_share: f64,
+    /// The logarithm of latency / limit that the least share of good requests stays below: 0 at the
+    /// capacity. Not finite where too many failed.
+    pub excess: f64,
     /// Whether it met the SLO.
     pub met: bool,
 }
@@ -109,30 +112,48 @@ pub enum Capacity {
     Below(f64),
 }
 
-/// The capacity of a start from the loads tried there: where the share of good requests falls through
-/// `least_share`, linear in ln load between the two loads about it; the middle of them where
-/// something else than the share ended it (errors, a growing backlog). `None` without loads.
+/// Loads within this factor of the bracket's middle tell where the limit is crossed.
+const NEAR: f64 = 1.35;
+
+/// The capacity of a start from the loads tried there. Between the highest load that met the SLO and the
+/// lowest that missed it a straight line through the excess of the loads about them (in ln load, by least
+/// squares) says where the limit is crossed; the middle of the two where something else ended it
+/// (errors, a growing backlog). `None` without loads.
 #[must_use]
-pub fn capacity(tried: &[Tried], least_share: f64) -> Option<Capacity> {
-    let lowest_missed = tried.iter().filter(|t| !t.met).min_by(|a, b| a.level.total_cmp(&b.level));
+pub fn capacity(tried: &[Tried]) -> Option<Capacity> {
+    let by_level = |a: &&Tried, b: &&Tried| a.level.total_cmp(&b.level);
+    let lowest_missed = tried.iter().filter(|t| !t.met).min_by(by_level);
     let below = lowest_missed.map_or(f64::INFINITY, |missed| missed.level);
-    let highest_met = tried
-        .iter()
-        .filter(|t| t.met && t.level < below)
-        .max_by(|a, b| a.level.total_cmp(&b.level));
+    let highest_met = tried.iter().filter(|t| t.met && t.level < below).max_by(by_level);
     Some(match (highest_met, lowest_missed) {
         (None, None) => return None,
         (Some(met), None) => Capacity::AtLeast(met.level),
         (None, Some(missed)) => Capacity::Below(missed.level),
         (Some(met), Some(missed)) => {
-            let place = if missed.good_share < least_share {
-                (met.good_share - least_share) / (met.good_share - missed.good_share)
-            } else {
-                0.5
-            };
-            Capacity::At(met.level * (missed.level / met.level).powf(place.clamp(0.0, 1.0)))
+            let middle = (met.level * missed.level).sqrt();
+            let by_limit = missed.excess > 0.0;
+            let crossed = by_limit.then(|| crossing(tried, middle)).flatten();
+            Capacity::At(crossed.unwrap_or(middle))
         }
     })
+}
+
+/// Where the line through the excess of the loads about `middle` is 0; `None` where it does not rise or
+/// leaves those loads.
+fn crossing(tried: &[Tried], middle: f64) -> Option<f64> {
+    let near: Vec<(f64, f64)> = tried
+        .iter()
+        .filter(|t| t.excess.is_finite() && (t.level / middle).ln().abs() <= NEAR.ln())
+        .map(|t| ((t.level / middle).ln(), t.excess))
+        .collect();
+    #[allow(clippy::cast_precision_loss)] // a few loads
+    let n = near.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| near.iter().map(of).sum::<f64>() / n;
+    let (mid_x, mid_y) = (mean(|p| p.0), mean(|p| p.1));
+    let spread: f64 = near.iter().map(|(x, _)| (x - mid_x).powi(2)).sum();
+    let slope = near.iter().map(|(x, y)| (x - mid_x) * (y - mid_y)).sum::<f64>() / spread;
+    let at = mid_x - mid_y / slope;
+    (slope > 0.0 && at.abs() <= NEAR.ln()).then(|| middle * at.exp())
 }
 
 #[cfg(test)]
@@ -144,11 +165,11 @@ mod tests {
         while let Some(load) = search.next() {
             let met = load.level() <= truth;
             search.note(load, met);
-            let good_share = if met { 1.0 } else { 0.9 };
-            tried.push(Tried { level: load.level(), good_share, met });
+            let excess = (load.level() / truth).ln();
+            tried.push(Tried { level: load.level(), good_share: 0.95, excess, met });
             assert!(tried.len() < 40, "{tried:?}");
         }
-        (tried.iter().map(|t| t.level).collect(), capacity(&tried, 0.95))
+        (tried.iter().map(|t| t.level).collect(), capacity(&tried))
     }
 
     #[test]
@@ -177,21 +198,31 @@ mod tests {
         assert_eq!(found(Load::concurrency(4), 0.5).1, Some(Capacity::Below(1.0)));
         assert_eq!(found(Load::concurrency(4), 1e9).1, Some(Capacity::AtLeast(16_384.0)));
         assert_eq!(found(Load::request_rate(1.0).into(), 1e-9).1, Some(Capacity::Below(0.01)));
-        assert_eq!(capacity(&[], 0.95), None);
+        assert_eq!(capacity(&[]), None);
     }
 
     #[test]
-    fn the_share_of_good_requests_places_it_between_two_loads() {
-        let tried = |level, good_share, met| Tried { level, good_share, met };
-        let at = |met, missed| match capacity(&[met, missed], 0.95) {
+    fn the_excess_of_the_loads_about_it_places_it() {
+        let tried = |level, excess: f64, met| Tried { level, good_share: 0.95, excess, met };
+        let at = |tried: &[Tried]| match capacity(tried) {
             Some(Capacity::At(level)) => level,
             other => panic!("{other:?}"),
         };
-        let near = at(tried(100.0, 0.96, true), tried(105.0, 0.91, false));
-        assert!((near - 100.0 * 1.05_f64.powf(0.2)).abs() < 1e-9, "{near}");
-        // Missed by errors or by a backlog that grows.
-        let middle = at(tried(100.0, 1.0, true), tried(105.0, 0.97, false));
-        assert!((middle - 100.0 * 1.05_f64.sqrt()).abs() < 1e-9, "{middle}");
+        // Two loads: linear between them, a quarter of the way.
+        let two = [tried(100.0, -0.01, true), tried(105.0, 0.03, false)];
+        assert!((at(&two) - 100.0 * 1.05_f64.powf(0.25)).abs() < 1e-9, "{}", at(&two));
+        // One that was missed by chance is outvoted; one far away has no voice.
+        let line = |level: f64| (level / 110.0).ln();
+        let mut five: Vec<Tried> =
+            [95.0, 105.0, 115.0, 125.0].map(|l| tried(l, line(l), l < 110.0)).to_vec();
+        five.push(tried(100.0, 0.001, false));
+        five.push(tried(400.0, 9.0, false));
+        assert!((at(&five) - 110.0).abs() < 4.0, "{}", at(&five));
+        // Missed by a backlog that grows, or by failures.
+        for excess in [-0.2, f64::INFINITY] {
+            let middle = at(&[tried(100.0, -0.3, true), tried(105.0, excess, false)]);
+            assert!((middle - 100.0 * 1.05_f64.sqrt()).abs() < 1e-9, "{middle}");
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Good requests: how many met the SLO, how many each of its limits stopped, and whether that is enough.
 
-use super::Summary;
+use super::distribution::of_sorted;
 use super::goodput::meets;
+use super::{RoundInput, Summary};
+use crate::record::request::Part;
 use crate::record::stored::RoundStatus;
 use crate::record::{Outcome, RequestRecord};
 use crate::scenario::Slo;
@@ -56,6 +58,29 @@ impl GoodCounts {
         let most = limits.into_iter().rev().max_by_key(|(requests, _)| *requests)?;
         (most.0 > 0).then_some(most.1)
     }
+}
+
+/// The logarithm of the largest latency / limit of a measured request that is completed, else infinite.
+fn ratio(record: &RequestRecord, slo: &Slo) -> f64 {
+    if record.outcome != Outcome::Completed {
+        return f64::INFINITY;
+    }
+    let limits = [
+        (slo.ttft_ms, record.ttft_ms()),
+        (slo.tpot_ms, record.tpot_ms()),
+        (slo.e2el_ms, record.e2el_ms()),
+    ];
+    let ratios = limits.into_iter().filter_map(|(limit, value)| Some((value? / limit?).ln()));
+    ratios.fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// See [`Summary::slo_excess`].
+pub(super) fn excess(rounds: &[RoundInput<'_>], slo: &Slo) -> Option<f64> {
+    let records = rounds.iter().flat_map(|input| input.records);
+    let measured = records.filter(|r| r.part == Part::Measured && r.outcome != Outcome::Cancelled);
+    let mut ratios: Vec<f64> = measured.map(|record| ratio(record, slo)).collect();
+    ratios.sort_by(f64::total_cmp);
+    of_sorted(&ratios, slo.least_share()).filter(|excess| !excess.is_nan())
 }
 
 impl Summary {

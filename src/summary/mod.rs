@@ -54,6 +54,10 @@ pub struct Summary {
     /// The highest load that meets the SLO, where this is of a search for it.
     #[serde(skip)]
     pub slo_capacity: Option<f64>,
+    /// The logarithm of latency / limit (the largest of a request's) that the least share of good
+    /// requests stays below: at most 0 where the SLO is met. Infinite where too many failed.
+    #[serde(skip)]
+    pub slo_excess: Option<f64>,
     /// The measured requests by the limits of the SLO; `None` without one.
     #[serde(skip)]
     pub good: Option<good::GoodCounts>,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::good::excess;
 use super::{Distribution, RoundInput, Summary, goodput, reported, values_ms};
 use crate::metric::Metric;
 use crate::record::request::Part;
@@ -29,6 +30,7 @@ pub fn summarise(rounds: &[RoundInput<'_>], slo: Option<Slo>) -> Summary {
             rates.add_reported(input);
         }
     }
+    summary.slo_excess = slo.and_then(|slo| excess(rounds, &slo));
     reported::fill(&mut summary, rounds);
     summary.duration_s = rates.length_s;
     let per_second = |sum: f64| Some(sum / rates.length_s).filter(|rate| rate.is_finite());

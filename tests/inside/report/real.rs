@@ -62,6 +62,7 @@ pub(super) fn summary(key: &str, factor: f64) -> Summary {
         goodput: None,
         good: None,
         slo_capacity: None,
+        slo_excess: None,
         completed: count("completed"),
         failed: count("failed"),
         failures: BTreeMap::new(),
