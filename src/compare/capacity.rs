@@ -159,13 +159,19 @@ fn rows<'a>(loads: &[TriedLoad<'a>], slo: &Slo) -> BTreeMap<(String, u32, u32), 
     by_start
 }
 
+/// The highest load that met the SLO below the lowest that missed it, and that one.
+fn about<'a, 'b>(rows: &'b [Row<'a>]) -> impl Iterator<Item = &'b Row<'a>> {
+    let missed = rows.iter().position(|row| !row.tried.met).unwrap_or(rows.len());
+    rows.iter().skip(missed.saturating_sub(1)).take(2)
+}
+
 /// A start of the load point that stands for the capacity: what was measured first there, with the
-/// health of all its rounds.
+/// health of the rounds that decide it.
 fn as_start(rows: &[Row<'_>], value: Option<f64>) -> Option<MeasuredStart> {
     let first = rows.iter().min_by_key(|row| row.at)?.start;
     let mut start = first.clone();
     start.status = RoundStatus::Complete;
-    start.health = rows.iter().flat_map(|row| row.start.health.clone()).collect();
+    start.health = about(rows).flat_map(|row| row.start.health.clone()).collect();
     let summary = &mut start.summary;
     // Failures above the capacity are what a search looks for.
     summary.failed = 0;
