@@ -242,6 +242,7 @@ fn requests(round: &StoredRound, load: Load) -> (Vec<RequestRecord>, GapHistogra
             events: OUTPUT_TOKENS,
             coalesced_events: 0,
             worst_gap_ns: Some(gap_ns),
+            finish: None,
             connection_reused: Some(true),
         }
     };

@@ -14,14 +14,19 @@ pub(super) struct Common<'a> {
     stream: bool,
     /// The one name of the limit that vLLM, llama-server, llama_cpp.server and transformers all
     /// obey, in chat too: the last two ignore `max_completion_tokens` without a word (1024 tokens
-    /// came where 4 were asked). A server that wants only the newer name gets it by the extra body
-    /// (`{"max_tokens": null, "max_completion_tokens": 128}`).
-    max_tokens: u32,
+    /// came where 4 were asked).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    /// For a server that refuses `max_tokens`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
     /// Greedy: the same prompt gives the same work on both sides of a comparison. Left out, vLLM
     /// samples at 1.0, and answers that stop early by chance are noise.
-    temperature: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f64>,
     /// 31 bits: every server's integer holds them, and none reads them as "random".
-    seed: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,6 +47,7 @@ struct StreamOptions {
 impl<'a> Common<'a> {
     pub(super) fn new(request: &GenerateRequest<'a>) -> Self {
         let offers = request.offers;
+        let left_out = offers.left_out;
         // vLLM takes the running usage only together with the final one.
         let stream_options =
             (offers.include_usage || offers.continuous_usage).then(|| StreamOptions {
@@ -51,12 +57,13 @@ impl<'a> Common<'a> {
         Self {
             model: request.model,
             stream: true,
-            max_tokens: request.max_tokens,
-            temperature: 0.0,
-            seed: request.seed & 0x7fff_ffff,
+            max_tokens: (!left_out.max_tokens).then_some(request.max_tokens),
+            max_completion_tokens: left_out.max_tokens.then_some(request.max_tokens),
+            temperature: (!left_out.temperature).then_some(0.0),
+            seed: (!left_out.seed).then_some(request.seed & 0x7fff_ffff),
             stream_options,
             ignore_eos: offers.ignore_eos.then_some(true),
-            min_tokens: offers.ignore_eos.then_some(request.max_tokens),
+            min_tokens: offers.min_tokens.then_some(request.max_tokens),
             return_token_ids: offers.token_ids.then_some(true),
         }
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::body::{self, Common};
-use super::event;
+use super::event::{self, WireUsage};
 use super::lenient::{ListLength, Name, Part, Parts, Text};
 use super::{Content, Dialect, GenerateRequest, StreamEvent};
 use crate::error::{Error, Result};
@@ -35,6 +35,8 @@ struct Choice {
     token_ids: ListLength,
     #[serde(default)]
     finish_reason: Name,
+    #[serde(default)]
+    usage: Part<WireUsage>,
 }
 
 /// The fields of a delta that carry generated text. `role`, a tool's name and its id are given by
@@ -49,6 +51,9 @@ struct Delta {
     /// DeepSeek's, llama-server's and SGLang's word.
     #[serde(default)]
     reasoning_content: Text,
+    /// OpenRouter's list; text comes in `reasoning`, too, unless it does not.
+    #[serde(default)]
+    reasoning_details: Text,
     #[serde(default)]
     refusal: Text,
     #[serde(default)]
@@ -82,7 +87,10 @@ impl Delta {
             .any(called);
         if self.content.is_present() || self.refusal.is_present() || tools {
             Content::Visible
-        } else if self.reasoning.is_present() || self.reasoning_content.is_present() {
+        } else if self.reasoning.is_present()
+            || self.reasoning_content.is_present()
+            || self.reasoning_details.is_present()
+        {
             Content::Reasoning
         } else {
             Content::None
@@ -97,6 +105,10 @@ impl event::Choice for Choice {
 
     fn token_ids(&self) -> Option<u32> {
         self.token_ids.0
+    }
+
+    fn take_usage(&mut self) -> Option<WireUsage> {
+        self.usage.0.take()
     }
 
     fn take_finish_reason(&mut self) -> Option<String> {

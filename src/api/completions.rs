@@ -4,8 +4,8 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use super::body::{self, Common};
-use super::event;
-use super::lenient::{ListLength, Name, Text};
+use super::event::{self, WireUsage};
+use super::lenient::{ListLength, Name, Part, Text};
 use super::{Content, Dialect, GenerateRequest, StreamEvent};
 use crate::error::Result;
 use crate::scenario::Prompt;
@@ -36,6 +36,8 @@ struct Choice {
     token_ids: ListLength,
     #[serde(default)]
     finish_reason: Name,
+    #[serde(default)]
+    usage: Part<WireUsage>,
 }
 
 impl event::Choice for Choice {
@@ -45,6 +47,10 @@ impl event::Choice for Choice {
 
     fn token_ids(&self) -> Option<u32> {
         self.token_ids.0
+    }
+
+    fn take_usage(&mut self) -> Option<WireUsage> {
+        self.usage.0.take()
     }
 
     fn take_finish_reason(&mut self) -> Option<String> {
@@ -78,6 +84,7 @@ impl Dialect for Completions {
 mod tests {
     use serde_json::{Map, Value, json};
 
+    use super::super::LeftOut;
     use super::*;
     use crate::api::{Offers, Place, Usage};
 
@@ -105,10 +112,11 @@ mod tests {
     fn offers_add_their_fields_and_extra_comes_last() {
         let offers = Offers {
             ignore_eos: true,
+            min_tokens: true,
             include_usage: true,
             continuous_usage: true,
             token_ids: true,
-            token_prompts: false,
+            ..Offers::default()
         };
         let Value::Object(extra) = json!({"temperature": 0.7, "seed": null, "user": "u"}) else {
             unreachable!()
@@ -119,6 +127,15 @@ mod tests {
                 "temperature": 0.7, "user": "u", "ignore_eos": true, "min_tokens": 4,
                 "return_token_ids": true,
                 "stream_options": {"include_usage": true, "continuous_usage_stats": true}})
+        );
+    }
+
+    #[test]
+    fn refused_fields_are_left_out_and_the_limit_has_its_newer_name() {
+        let left_out = LeftOut { temperature: true, seed: true, max_tokens: true };
+        assert_eq!(
+            body(&Prompt::Tokens(vec![1]), Offers { left_out, ..Offers::default() }, &Map::new()),
+            json!({"prompt": [1], "model": "m", "stream": true, "max_completion_tokens": 4})
         );
     }
 

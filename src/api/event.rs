@@ -36,6 +36,8 @@ pub(super) struct Envelope<C> {
 pub(super) trait Choice {
     fn content(&self) -> Content;
     fn token_ids(&self) -> Option<u32>;
+    /// A usage inside the choice (Moonshot).
+    fn take_usage(&mut self) -> Option<WireUsage>;
     fn take_finish_reason(&mut self) -> Option<String>;
 }
 
@@ -112,6 +114,9 @@ fn merge(event: &mut StreamEvent, choice: &mut impl Choice) {
     if let Some(ids) = choice.token_ids() {
         event.token_ids = Some(event.token_ids.unwrap_or(0).saturating_add(ids));
     }
+    if event.usage.is_none() {
+        event.usage = choice.take_usage().map(Usage::from);
+    }
     if let Some(reason) = choice.take_finish_reason() {
         event.finish_reason = Some(reason);
     }
@@ -150,28 +155,88 @@ pub(crate) fn cut(mut text: String, bytes: usize) -> String {
     text
 }
 
-#[derive(serde::Deserialize)]
-struct WireUsage {
-    #[serde(default)]
+/// Token counts by the names that servers use.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct WireUsage {
     prompt_tokens: Count,
-    #[serde(default)]
     completion_tokens: Count,
-    #[serde(default = "Part::default")]
+    total_tokens: Count,
+    /// Anthropic's name, and that of OpenAI's newer API.
+    input_tokens: Count,
+    /// See `input_tokens`.
+    output_tokens: Count,
     prompt_tokens_details: Part<WireDetails>,
+    input_tokens_details: Part<WireDetails>,
+    completion_tokens_details: Part<WireDetails>,
 }
 
-#[derive(serde::Deserialize)]
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
 struct WireDetails {
-    #[serde(default)]
     cached_tokens: Count,
+    reasoning_tokens: Count,
 }
 
 impl From<WireUsage> for Usage {
+    /// A prompt of no token is no count: proxies fill a usage that they do not know with zeros. Reasoning
+    /// that `completion_tokens` leaves out is added where `total_tokens` has it.
     fn from(wire: WireUsage) -> Self {
+        let details = |part: &Part<WireDetails>, pick: fn(&WireDetails) -> Count| {
+            part.0.as_ref().and_then(|details| pick(details).0)
+        };
+        let counted = |count: Count| count.0.filter(|tokens| *tokens > 0);
+        let prompt_tokens = counted(wire.prompt_tokens).or(counted(wire.input_tokens));
+        let visible = wire.completion_tokens.0.or(wire.output_tokens.0);
+        let reasoning = details(&wire.completion_tokens_details, |d| d.reasoning_tokens);
+        let beyond_prompt = counted(wire.total_tokens)
+            .zip(prompt_tokens)
+            .and_then(|(total, prompt)| total.checked_sub(prompt));
+        let with_reasoning = visible.zip(reasoning).and_then(|(v, r)| v.checked_add(r));
+        let completion_tokens = match with_reasoning {
+            Some(all) if beyond_prompt == Some(all) => Some(all),
+            _ => visible,
+        };
+        let cached = |part| details(part, |d| d.cached_tokens);
         Self {
-            prompt_tokens: wire.prompt_tokens.0,
-            completion_tokens: wire.completion_tokens.0,
-            cached_tokens: wire.prompt_tokens_details.0.and_then(|d| d.cached_tokens.0),
+            prompt_tokens,
+            completion_tokens,
+            cached_tokens: cached(&wire.prompt_tokens_details)
+                .or(cached(&wire.input_tokens_details)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(json: &str) -> Usage {
+        Usage::from(serde_json::from_str::<WireUsage>(json).unwrap())
+    }
+
+    #[test]
+    fn usage_is_read_by_every_name() {
+        let plain = usage(r#"{"prompt_tokens":3,"completion_tokens":8,"total_tokens":11}"#);
+        let other = usage(r#"{"input_tokens":3,"output_tokens":8}"#);
+        assert_eq!(plain, other);
+        assert_eq!((plain.prompt_tokens, plain.completion_tokens), (Some(3), Some(8)));
+    }
+
+    #[test]
+    fn a_usage_of_zeros_is_no_count_of_the_prompt() {
+        let zeros = usage(r#"{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}"#);
+        assert_eq!((zeros.prompt_tokens, zeros.completion_tokens), (None, Some(0)));
+    }
+
+    #[test]
+    fn reasoning_that_only_the_total_holds_is_generated_too() {
+        let details = r#""completion_tokens_details":{"reasoning_tokens":32}"#;
+        let hidden =
+            format!(r#"{{"prompt_tokens":10,"completion_tokens":16,"total_tokens":58,{details}}}"#);
+        assert_eq!(usage(&hidden).completion_tokens, Some(48));
+        let counted =
+            format!(r#"{{"prompt_tokens":10,"completion_tokens":48,"total_tokens":58,{details}}}"#);
+        assert_eq!(usage(&counted).completion_tokens, Some(48));
     }
 }

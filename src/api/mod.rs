@@ -38,8 +38,11 @@ pub struct GenerateRequest<'a> {
 /// What preflight found a server to take and tell. Default: nothing beyond the standard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Offers {
-    /// `ignore_eos` (and `min_tokens`) are accepted.
+    /// `ignore_eos` is accepted.
     pub ignore_eos: bool,
+    /// `min_tokens` is accepted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub min_tokens: bool,
     /// `stream_options.include_usage` is accepted.
     pub include_usage: bool,
     /// `stream_options.continuous_usage_stats` puts a running usage into every event.
@@ -48,6 +51,28 @@ pub struct Offers {
     pub token_ids: bool,
     /// Prompts may be token ids.
     pub token_prompts: bool,
+    /// What every request carries elsewhere, and is refused here.
+    #[serde(default, skip_serializing_if = "LeftOut::is_none")]
+    pub left_out: LeftOut,
+}
+
+/// Fields that a server refuses, so that they are not sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct LeftOut {
+    /// `temperature`.
+    pub temperature: bool,
+    /// `seed`.
+    pub seed: bool,
+    /// `max_tokens`: `max_completion_tokens` is sent in its place.
+    pub max_tokens: bool,
+}
+
+impl LeftOut {
+    /// Whether every field is sent.
+    #[allow(clippy::trivially_copy_pass_by_ref)] // serde's form
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// One event of a stream, as a dialect reads it. Any field may be missing or null on the wire.

@@ -220,7 +220,9 @@ impl Slot {
         };
         let digits = value.iter().map(|digit| u64::from(digit - b'0'));
         let number = digits.fold(0, |number, digit| 10 * number + digit);
-        *field = Some(u32::try_from(number).ok().filter(|_| number <= MOST_TOKENS)?);
+        let count = u32::try_from(number).ok().filter(|_| number <= MOST_TOKENS)?;
+        // A prompt of no token is no count.
+        *field = Some(count).filter(|count| *count > 0 || self != Self::PromptTokens);
         Some(())
     }
 }

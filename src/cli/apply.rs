@@ -84,7 +84,7 @@ impl ServerArgs {
                 .with_hint("add `--url URL` or `--server-cmd COMMAND`"));
         }
         if let Some(url) = &self.against_url {
-            settings.against = Some(Target { url: url.clone(), launch: Launch::External });
+            settings.against = Some(Target::new(url.clone(), Launch::External));
         } else if self.against_cmd.is_some() || self.against_restart_cmd.is_some() {
             settings.against = self.against_launch().against()?;
         }
@@ -116,8 +116,13 @@ impl ServerArgs {
         }
         if let Some(name) = &self.api_key_env {
             let key = std::env::var(name).map_err(|_| {
-                Error::usage(format!("the environment variable `{name}` is not set"))
-                    .with_hint("`--api-key-env` takes the name of a variable, not the key")
+                // Repeated only if it looks like a variable's name: it may be the key itself.
+                let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+                let text = match name.chars().all(is_name) {
+                    true => format!("the environment variable `{name}` is not set"),
+                    false => "`--api-key-env` names no environment variable that is set".to_owned(),
+                };
+                Error::usage(text).with_hint("it takes the name of a variable, not the key")
             })?;
             return Ok(Some(ApiKey::new(key)));
         }
@@ -167,7 +172,10 @@ impl ServerArgs {
 /// `K: V` or `K=V`.
 fn header(text: &str) -> Result<(String, String)> {
     value::pair(text).ok_or_else(|| {
-        Error::usage(format!("header `{text}` has no key")).with_hint("write `KEY=VALUE`")
+        // Not repeated: a key may have been given in a header's place.
+        let letters = text.chars().count();
+        Error::usage(format!("a header of {letters} letters has no name"))
+            .with_hint("write `--header 'NAME: VALUE'`")
     })
 }
 

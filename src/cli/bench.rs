@@ -161,7 +161,7 @@ mod tests {
             let settings = harness.settings();
             (settings.starts, settings.rounds, settings.num_prompts) = (Some(7), 7, Some(7));
             settings.headers = vec![("A".into(), "code".into()), ("B".into(), "code".into())];
-            settings.target = Target { url: "http://code".into(), launch: Launch::External };
+            settings.target = Target::new("http://code", Launch::External);
             crate::scenario::file::parse(file, "f").unwrap().apply(settings);
             Harness::merged([harness]).unwrap()
         };
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_flag_that_does_not_go_with_what_code_set_is_refused() {
         let mut harness = parsed("--against-simulate demo");
-        harness.settings().target = Target { url: "http://h".into(), launch: Launch::External };
+        harness.settings().target = Target::new("http://h", Launch::External);
         let message = Harness::merged([harness]).unwrap_err().to_string();
         assert_eq!(message, "`--against-simulate` compares simulators");
     }

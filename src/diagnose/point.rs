@@ -137,7 +137,11 @@ impl PointNotes {
         found.extend(self.steadiness_findings());
         let told: Vec<_> = self.rounds.iter().map(|r| r.told.clone()).collect();
         let told = server_metrics::pooled(&told);
-        found.extend(server_metrics::findings(&told));
+        let by_metrics = server_metrics::findings(&told);
+        if by_metrics.iter().any(|f| f.code == FindingCode::PrefixCache) {
+            found.retain(|f| f.code != FindingCode::PrefixCache); // usage reports it too, less exactly
+        }
+        found.extend(by_metrics);
         if self.phase == Phase::Search {
             // Many loads are tried, most of them to be left again: what is worth knowing of each is not.
             found.retain(|finding| finding.severity > Severity::Note);

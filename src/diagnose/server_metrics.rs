@@ -10,7 +10,7 @@ const OTHERS_LIMIT: f64 = 0.05;
 
 /// A prefix cache that gives more than this of the prompt tokens makes prefill cheaper than the
 /// scenario says. The chat template alone is a per cent of a short prompt.
-const CACHE_LIMIT: f64 = 0.05;
+pub(super) const CACHE_LIMIT: f64 = 0.05;
 
 /// Names of the pairs that are set side by side: (what the server reports, what the client saw, their
 /// difference). All ms, means over every request of the round, ramp and tail included, since the
@@ -142,13 +142,18 @@ fn cached(told: &BTreeMap<String, f64>) -> Option<Finding> {
         .get("prefix_cache_hit_rate_before")
         .map(|before| format!(" ({:.0} % before the round)", before * 100.0))
         .unwrap_or_default();
+    Some(prefix_cache(rate, &before))
+}
+
+/// That prompts were cheaper than their lengths.
+pub(super) fn prefix_cache(rate: f64, before: &str) -> Finding {
     let text = format!(
         "{:.0} % of the prompt tokens came from the server's prefix cache{before}: prefill was cheaper \
          than the lengths say",
         rate * 100.0
     );
-    let mend = "prompts share their beginnings, or were sent before (`--replay-prompts`)";
-    Some(Finding::new(FindingCode::PrefixCache, Severity::Note, text).with_mend(mend))
+    let hint = "prompts share their beginnings, or were sent before (`--replay-prompts`)";
+    Finding::new(FindingCode::PrefixCache, Severity::Note, text).with_mend(hint)
 }
 
 fn others(told: &BTreeMap<String, f64>) -> Option<Finding> {

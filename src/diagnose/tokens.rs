@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Finding, FindingCode, RequestRecord, Severity};
+use super::server_metrics::{CACHE_LIMIT, prefix_cache};
+use crate::record::{Finding, FindingCode, Finish, RequestRecord, Severity};
 use crate::transport::TokenSource;
 
 /// Above this share of coalesced events ITL percentiles are fiction: each such event makes one gap
@@ -28,6 +29,11 @@ pub struct TokenAccount {
     most_over: u32,
     over: u64,
     early: u64,
+    /// Answers that a content filter cut.
+    filtered: u64,
+    /// Prompt tokens from the server's cache, by usage.
+    cached: u64,
+    prompt_tokens: u64,
     /// Answers with fewer tokens than events that carry text.
     under_events: u64,
     events: u64,
@@ -101,12 +107,20 @@ impl TokenAccount {
             if let Some(source) = record.token_source {
                 *self.sources.entry(source).or_default() += 1;
             }
-            if let Some(counted) = record.input_tokens {
+            // Prompts of the caller's own have no asked length.
+            if let Some(counted) = record.input_tokens.filter(|_| record.input_tokens_asked > 0) {
                 self.input.add(record.input_tokens_asked, counted);
             }
+            self.prompt_tokens += u64::from(record.input_tokens.unwrap_or(0));
+            self.cached += u64::from(record.cached_tokens.unwrap_or(0));
             let (asked, counted) = (record.output_tokens_asked, record.output_tokens.unwrap_or(0));
             self.output.add(asked, counted);
-            self.early += u64::from(counted < asked);
+            let is_filtered = record.finish == Some(Finish::ContentFilter);
+            // By events there is no count that could be too small: the server ended it by its length.
+            let by_length = record.token_source == Some(TokenSource::Events)
+                && record.finish == Some(Finish::Length);
+            self.filtered += u64::from(is_filtered);
+            self.early += u64::from(counted < asked && !is_filtered && !by_length);
             self.over += u64::from(counted > asked);
             self.most_over = self.most_over.max(counted.saturating_sub(asked));
             self.under_events += u64::from(counted < record.events);
@@ -131,6 +145,8 @@ impl TokenAccount {
             self.over_cap(),
             self.fewer_than_events(),
             self.early_stops(),
+            self.filtered(),
+            self.cached(),
             self.prompts(),
             self.coalesced(),
             self.bursts(),
@@ -205,6 +221,23 @@ impl TokenAccount {
         let mend = "the server ended them itself: `--ignore-eos on` where it obeys that, else compare \
                     TPOT rather than E2EL";
         Some(Finding::new(FindingCode::EarlyStops, severity, text).with_mend(mend))
+    }
+
+    fn filtered(&self) -> Option<Finding> {
+        (self.filtered > 0).then(|| {
+            let text = format!(
+                "a content filter cut {} of {} answers: they count as long as they were",
+                self.filtered, self.completed
+            );
+            let hint = "use prompts that the filter lets pass, or measure the server behind it";
+            Finding::new(FindingCode::ContentFilter, Severity::Warning, text).with_mend(hint)
+        })
+    }
+
+    /// As the server's metrics say it, where only the usage does.
+    fn cached(&self) -> Option<Finding> {
+        let rate = share(self.cached, self.prompt_tokens).filter(|rate| *rate > CACHE_LIMIT)?;
+        Some(prefix_cache(rate, ""))
     }
 
     fn prompts(&self) -> Option<Finding> {

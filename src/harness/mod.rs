@@ -193,9 +193,11 @@ impl Harness {
     /// Everything that would happen, before a byte is sent.
     ///
     /// # Errors
-    /// Where a scenario or a filter is wrong, or nothing is left to run.
+    /// Where a scenario, a filter or a file of prompts is wrong, or nothing is left to run.
     pub fn plan(&self) -> Result<Plan> {
-        self.settled()?.plan_settled()
+        let plan = self.settled()?.plan_settled()?;
+        PromptFiles::read(&plan)?;
+        Ok(plan)
     }
 
     fn plan_settled(&self) -> Result<Plan> {

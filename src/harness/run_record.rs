@@ -18,7 +18,7 @@ use crate::report::terminal;
 use crate::rng::Seed;
 use crate::scenario::LoadPoint;
 use crate::server;
-use crate::settings::{Launch, PromptForm, Settings};
+use crate::settings::{Launch, PromptForm, Settings, extra_body};
 use crate::store::{Store, run_id};
 use crate::transport::Redactor;
 
@@ -58,6 +58,10 @@ pub(super) fn new_run(settings: &Settings, plan: &Plan, clock: Clock) -> StoredR
         #[allow(clippy::cast_sign_loss)] // only its bits matter
         Seed(started_at.as_nanosecond() as u64).named("salt")
     };
+    let secrets = secrets(settings);
+    let hidden = |values: BTreeMap<String, String>| -> BTreeMap<String, String> {
+        values.into_iter().map(|(name, value)| (name, secrets.redact(&value))).collect()
+    };
     StoredRun {
         schema: SCHEMA,
         id: run_id(started_at, settings.name.as_deref(), &plan.workload_hash),
@@ -73,9 +77,9 @@ pub(super) fn new_run(settings: &Settings, plan: &Plan, clock: Clock) -> StoredR
         salt,
         workload_hash: plan.workload_hash.clone(),
         sides: BTreeMap::from([(Side::New, StoredSide::default())]),
-        environment: environment::collect(),
-        metadata: settings.metadata.clone(),
-        settings: settings_text(settings),
+        environment: hidden(environment::collect()),
+        metadata: hidden(settings.metadata.clone()),
+        settings: hidden(settings_text(settings)),
         points: stored_points(plan),
         starts: Vec::new(),
         rounds: Vec::new(),
@@ -95,13 +99,18 @@ fn command_line(settings: &Settings) -> Vec<String> {
     let mut arguments = std::env::args();
     let program = arguments.next().unwrap_or_default();
     let program = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
-    let rest = arguments.map(|argument| redact_argument(settings, &argument));
+    let secrets = secrets(settings);
+    let rest = arguments.map(|argument| server::redact_argument(&secrets.redact(&argument)));
     program.into_iter().chain(rest).collect()
 }
 
-fn redact_argument(settings: &Settings, argument: &str) -> String {
-    let secrets = Redactor::new(settings.api_key.as_ref(), &settings.headers);
-    server::redact_argument(&secrets.redact(argument))
+/// Every secret that the settings hold, by value.
+fn secrets(settings: &Settings) -> Redactor {
+    Redactor::new(
+        settings.api_key.as_ref(),
+        &settings.headers,
+        &extra_body::secrets(&settings.extra_body),
+    )
 }
 
 fn stored_points(plan: &Plan) -> Vec<StoredPoint> {

@@ -8,7 +8,7 @@ use crate::plan::Side;
 use crate::record::{Finding, ServerState, StoredStart};
 use crate::rng::Seed;
 use crate::server::{Launcher, Running};
-use crate::settings::{Launch, Settings, Target};
+use crate::settings::{Launch, Settings, Target, extra_body};
 use crate::sim::{Preset, SimConfig, SimServer, start_seed};
 use crate::store::Store;
 use crate::transport::base_url::BaseUrl;
@@ -198,6 +198,7 @@ pub(crate) fn client(url: &str, settings: &Settings, pool: usize) -> Result<Clie
         base_url: BaseUrl::parse(url)?,
         api_key: settings.api_key.clone(),
         headers: settings.headers.clone(),
+        body_secrets: extra_body::secrets(&settings.extra_body),
         timeouts: settings.timeouts,
         ca_cert_pem,
         insecure: settings.insecure,
@@ -219,14 +220,14 @@ mod tests {
         let at = "http://127.0.0.1:18100".to_owned();
         let mut settings = Settings::for_url(at.clone());
         settings.target.launch = launch("serve --new");
-        settings.against = Some(Target { url: String::new(), launch: launch("serve --base") });
+        settings.against = Some(Target::new(String::new(), launch("serve --base")));
         let urls = |settings: &Settings| -> Vec<(Side, String)> {
             targets(settings).into_iter().map(|(side, target)| (side, target.url)).collect()
         };
         assert_eq!(urls(&settings), [(Side::New, at.clone()), (Side::Base, at.clone())]);
 
         let own = "http://127.0.0.1:18200".to_owned();
-        settings.against = Some(Target { url: own.clone(), launch: launch("serve --base") });
+        settings.against = Some(Target::new(own.clone(), launch("serve --base")));
         assert_eq!(urls(&settings), [(Side::New, at), (Side::Base, own)]);
     }
 }

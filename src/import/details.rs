@@ -245,6 +245,7 @@ impl Details {
             events: events(gaps, first_ns, last_ns),
             coalesced_events: whole(gaps.iter().filter(|gap| **gap < COALESCED_S).count()),
             worst_gap_ns: gaps.iter().copied().reduce(f64::max).map(s_to_ns),
+            finish: None,
             connection_reused: None,
         }
     }

@@ -6,7 +6,7 @@ use super::{Design, Expectation, Phase, Plan, RoundPlan, Side, StartPlan, StopRu
 use crate::error::{Error, Result};
 use crate::rng::Seed;
 use crate::scenario::{Length, Load, LoadPoint, PromptSpec, REFERENCE_GROUP, REFERENCE_PER_S};
-use crate::settings::{Launch, SearchAxis, Settings, Target};
+use crate::settings::{Launch, SearchAxis, Settings, Target, extra_body};
 
 /// Pairs of rounds where two routes alternate within a start and nothing else is said: the fewest
 /// that a gate accepts.
@@ -28,8 +28,9 @@ const LEAST_REQUESTS_P99: u32 = 512;
 ///
 /// # Errors
 /// Where more starts are asked for than anything can launch, only one side of a comparison can be
-/// launched, or there would be more than 100 000 rounds.
+/// launched, the extra body changes what is measured, or there would be more than 100 000 rounds.
 pub fn build_points(mut points: Vec<LoadPoint>, settings: &Settings) -> Result<Plan> {
+    extra_body::check(&settings.extra_body)?;
     let design = design(settings)?;
     run_up(&mut points);
     if let Some(search) = settings.search {

@@ -23,11 +23,18 @@ impl Examination<'_> {
             Finding::new(code, Severity::Fatal, text).with_mend(mend)
         };
         match failure.kind {
-            FailureKind::Dns => fatal(
-                FindingCode::Dns,
-                format!("the host of `{url}` has no address ({said})"),
-                "check its spelling, and that this machine can resolve it",
-            ),
+            FailureKind::Dns => {
+                let hint = match proxy_in_environment(url, |name| std::env::var_os(name).is_some())
+                {
+                    Some(name) => format!(
+                        "`{name}` names a proxy, which is not used: its time would be in every figure; run \
+                         the client where the server can be reached directly"
+                    ),
+                    None => "check its spelling, and that this machine can resolve it".to_owned(),
+                };
+                let text = format!("the host of `{url}` has no address ({said})");
+                fatal(FindingCode::Dns, text, &hint)
+            }
             FailureKind::ConnectRefused => fatal(
                 FindingCode::Refused,
                 format!("nobody listens at `{url}` (connection refused)"),
@@ -66,6 +73,12 @@ impl Examination<'_> {
                 format!("this machine has no address or port left to reach `{url}` ({said})"),
                 "widen `net.ipv4.ip_local_port_range`, or wait until old connections are forgotten; to an \
                  IPv6 address: is IPv6 on?",
+            ),
+            FailureKind::BadRequest if self.settings.extra_body.is_empty() => fatal(
+                FindingCode::ProbeFailed,
+                format!("{what} failed: {said}"),
+                "it was refused without each optional field, too: set or leave out fields with `--extra-body` \
+                 (`null` leaves one out), or try `--api chat` or `--api completions`",
             ),
             kind => fatal(FindingCode::ProbeFailed, format!("{what} failed: {said}"), mend(kind)),
         }
@@ -107,6 +120,15 @@ impl Examination<'_> {
             );
         }
     }
+}
+
+/// The variable of the environment that names a proxy for this URL.
+fn proxy_in_environment(url: &str, is_set: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let names = match url.starts_with("https:") {
+        true => ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"],
+        false => ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"],
+    };
+    names.into_iter().find(|name| is_set(name))
 }
 
 /// Why there is no TLS with the server.
@@ -171,7 +193,9 @@ fn mend(kind: FailureKind) -> &'static str {
             "the server refuses what every run sends: try `--api chat` or `--api completions`, and take \
              fields that it does not know out of the extra body"
         }
-        FailureKind::Unavailable => "it is busy or still loading: wait, or free its queue",
+        FailureKind::Unavailable => {
+            "it is busy or still loading: `--ready-timeout 5m` waits for it"
+        }
         FailureKind::ServerError => {
             "the server or its gateway is at fault: look at its log, and at that of the gateway's upstream"
         }

@@ -11,6 +11,7 @@ use os_limits::Ends;
 mod context_fit;
 mod diagnosis;
 mod exact_prompts;
+mod fields;
 mod models;
 mod os_limits;
 mod probe;

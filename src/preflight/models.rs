@@ -35,6 +35,9 @@ impl Examination<'_> {
         self.read_engine(&reply);
         if matches!(reply.status, 404 | 405 | 501) {
             self.without_list();
+        } else if reply.status == 403 && self.settings.model.is_some() {
+            // A key may infer and not list: a wrong key is refused by the first request, too.
+            self.trust("the key may not list the models (status 403)");
         } else if reply.status >= 500 && self.settings.model.is_some() {
             self.trust(&format!("the server's list of models fails (status {})", reply.status));
         } else if let Some(failure) = self.client.refusal(&reply) {

@@ -123,7 +123,7 @@ impl Examination<'_> {
         let mut told: Option<(ApiChoice, Failure)> = None;
         for (place, api) in candidates.iter().enumerate() {
             self.report.api = *api;
-            match Box::pin(self.probe_api(place as u64)).await {
+            match Box::pin(self.probe_fields(place as u64)).await {
                 Ok(exchange) => return self.read_first(&exchange),
                 Err(failure) => {
                     let hopeless = matches!(
@@ -141,31 +141,14 @@ impl Examination<'_> {
                 }
             }
         }
+        let is_absent = |(_, f): &(ApiChoice, Failure)| f.kind == FailureKind::NotFound;
+        if candidates.len() > 1 && told.as_ref().is_some_and(is_absent) {
+            return self.no_dialect();
+        }
         if let Some((api, failure)) = told {
             let path = Self::dialect(api).path();
             self.fail(&format!("a streamed request to `{path}`"), &failure);
         }
-    }
-
-    /// With usage asked for; without it where that is refused.
-    async fn probe_api(&mut self, index: u64) -> Result<Exchange, Failure> {
-        let with_usage = Offers { include_usage: true, ..Offers::default() };
-        let refused = match self.probe(index, with_usage).await {
-            Err(failure) if failure.kind == FailureKind::BadRequest => failure,
-            other => {
-                self.report.offers = with_usage;
-                return other;
-            }
-        };
-        let exchange = self.probe(index, Offers::default()).await?;
-        self.report.offers = Offers::default();
-        self.report.find(
-            FindingCode::UsageRefused,
-            Severity::Note,
-            format!("`stream_options.include_usage` is refused: {}", refused.message),
-            "",
-        );
-        Ok(exchange)
     }
 
     fn read_first(&mut self, exchange: &Exchange) {
@@ -183,11 +166,12 @@ impl Examination<'_> {
             );
         }
         let got = exchange.output_tokens.unwrap_or_default();
-        if counted && got > PROBE_TOKENS {
+        let asked = tokens_asked(PROBE_TOKENS, &self.settings.extra_body);
+        if counted && got > asked {
             self.report.find(
                 FindingCode::LengthIgnored,
                 Severity::Warning,
-                format!("asked for {PROBE_TOKENS} tokens, the server generated {got}"),
+                format!("asked for {asked} tokens, the server generated {got}"),
                 "it ignores the limit of this API: try `--api completions` or `--api chat`",
             );
         }
@@ -219,8 +203,12 @@ impl Examination<'_> {
         if self.settings.ignore_eos == TriState::Off {
             return;
         }
-        let offers = Offers { ignore_eos: true, ..self.report.offers };
-        match Box::pin(self.probe(4, offers)).await {
+        let both = Offers { ignore_eos: true, min_tokens: true, ..self.report.offers };
+        let (offers, answer) = match Box::pin(self.probe(4, both)).await {
+            Err(failure) => self.without_min_tokens(failure).await,
+            answer => (both, answer),
+        };
+        match answer {
             Ok(exchange) => {
                 self.report.offers = offers;
                 let got = exchange.output_tokens.unwrap_or_default();
@@ -254,5 +242,35 @@ impl Examination<'_> {
                 self.report.find(FindingCode::IgnoreEos, Severity::Note, text, "");
             }
         }
+    }
+
+    /// Where `ignore_eos` and `min_tokens` together are refused: `ignore_eos` alone.
+    async fn without_min_tokens(
+        &mut self,
+        refusal: Failure,
+    ) -> (Offers, Result<Exchange, Failure>) {
+        let offers = Offers { ignore_eos: true, ..self.report.offers };
+        match Box::pin(self.probe(5, offers)).await {
+            Ok(exchange) => {
+                let text = format!("`min_tokens` is refused and left out: {}", refusal.message);
+                self.report.find(FindingCode::FieldRefused, Severity::Note, text, "");
+                (offers, Ok(exchange))
+            }
+            Err(_) => (offers, Err(refusal)),
+        }
+    }
+
+    /// Neither API is served.
+    fn no_dialect(&mut self) {
+        let base = self.client.base_url();
+        let [first, second] = [ApiChoice::Completions, ApiChoice::Chat]
+            .map(|api| base.api(Self::dialect(api).path()));
+        self.report.find(
+            FindingCode::NoDialect,
+            Severity::Fatal,
+            format!("the server answers neither `{first}` nor `{second}` (404 Not Found)"),
+            "only these two APIs of OpenAI are measured: does a gateway offer one of them under another \
+             prefix? give it with `--url`",
+        );
     }
 }

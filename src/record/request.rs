@@ -24,6 +24,34 @@ pub enum Outcome {
     Cancelled,
 }
 
+/// Why an answer ended, by its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Finish {
+    /// At the limit that was asked for.
+    Length,
+    /// Where the model ended it.
+    Stop,
+    /// A content filter cut it.
+    ContentFilter,
+    /// Another reason.
+    #[serde(other)]
+    Other,
+}
+
+impl Finish {
+    /// Of the word that servers use.
+    fn of(word: &str) -> Self {
+        match word {
+            "length" | "max_tokens" => Self::Length,
+            "stop" | "end_turn" | "eos" => Self::Stop,
+            "content_filter" => Self::ContentFilter,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// The part of a round in which a request was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -74,6 +102,8 @@ pub struct RequestRecord {
     /// Output tokens delivered inside the round's window.
     pub window_tokens: u32,
     pub token_source: Option<TokenSource>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finish: Option<Finish>,
     pub events: u32,
     /// Events within 50 µs of the one before.
     pub coalesced_events: u32,
@@ -144,6 +174,7 @@ impl RequestRecord {
             first_event_tokens: events.first().map_or(0, |event| event.tokens),
             window_tokens: tokens_within(events, window),
             token_source: exchange.token_source,
+            finish: exchange.finish_reason.as_deref().map(Finish::of),
             events: u32::try_from(events.len()).unwrap_or(u32::MAX),
             coalesced_events: u32::try_from(gaps().filter(|gap| *gap < COALESCED_NS).count())
                 .unwrap_or(u32::MAX),

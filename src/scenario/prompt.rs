@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::content_hash::fnv1a_128;
@@ -191,6 +192,31 @@ pub struct JsonlPrompts {
 struct JsonlLine {
     prompt: String,
     output_tokens: Option<u32>,
+    // The answer's length under the names of other tools: not read, and so an error.
+    max_tokens: Option<IgnoredAny>,
+    max_completion_tokens: Option<IgnoredAny>,
+    max_new_tokens: Option<IgnoredAny>,
+    max_output_tokens: Option<IgnoredAny>,
+    output_len: Option<IgnoredAny>,
+    output_length: Option<IgnoredAny>,
+    n_predict: Option<IgnoredAny>,
+}
+
+impl JsonlLine {
+    /// The name of an answer's length that is not read.
+    fn near_name(&self) -> Option<&'static str> {
+        let names = [
+            ("max_tokens", &self.max_tokens),
+            ("max_completion_tokens", &self.max_completion_tokens),
+            ("max_new_tokens", &self.max_new_tokens),
+            ("max_output_tokens", &self.max_output_tokens),
+            ("output_len", &self.output_len),
+            ("output_length", &self.output_length),
+            ("n_predict", &self.n_predict),
+        ];
+        let given = names.into_iter().find(|(_, value)| value.is_some());
+        given.map(|(name, _)| name).filter(|_| self.output_tokens.is_none())
+    }
 }
 
 impl JsonlPrompts {
@@ -198,8 +224,8 @@ impl JsonlPrompts {
     /// are skipped. `name` stands in errors.
     ///
     /// # Errors
-    /// Where a line is not such an object, a prompt is empty, `output_tokens` is 0, or there is no
-    /// prompt at all; with the number of the line.
+    /// Where a line is not such an object, a prompt is empty, `output_tokens` is 0 or has another tool's
+    /// name (`max_tokens`), or there is no prompt at all; with the number of the line.
     pub fn parse(text: &str, name: &str) -> Result<Self> {
         let mut lines = Vec::new();
         // Split at LF alone: U+2028 and its like may stand inside JSON.
@@ -218,6 +244,10 @@ impl JsonlPrompts {
             }
             if line.output_tokens == Some(0) {
                 return Err(at("`output_tokens` is 0").with_hint("leave it out, or ask for 1"));
+            }
+            if let Some(name) = line.near_name() {
+                return Err(at(&format!("`{name}` is not read"))
+                    .with_hint("the answer's length is named `output_tokens` here"));
             }
             lines.push(line);
         }

@@ -90,7 +90,14 @@ impl Launcher {
             Launch::Simulator { .. } => {
                 Err(Error::usage("the simulator is embedded: it is not launched"))
             }
-            Launch::External => Ok(self.running(telemetry::snapshot(&self.client).await)),
+            Launch::External => {
+                if let Some(wait) = &self.target.wait {
+                    let path = wait.path.as_deref();
+                    ready::wait_for(&self.client, path, seconds(wait.timeout_s), &self.limits)
+                        .await?;
+                }
+                Ok(self.running(telemetry::snapshot(&self.client).await))
+            }
             Launch::Command { command, ready_path, ready_timeout_s } => {
                 let command = CommandLine::parse(&command)?;
                 let timeout = seconds(ready_timeout_s);

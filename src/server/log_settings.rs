@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::redact::is_secret_name;
+use crate::settings::is_secret_name;
 
 /// Longest value kept: vLLM prints its whole compilation config into one.
 const MAX_VALUE_BYTES: usize = 200;

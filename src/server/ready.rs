@@ -71,6 +71,38 @@ pub(super) async fn wait_for_group(
     Ok(())
 }
 
+/// Waits until a server that somebody else starts is ready: it answers 2xx at `path`, or lists its models.
+/// A refusal by a status below 500 is an answer too: preflight explains it.
+///
+/// # Errors
+/// Where it is not ready within `timeout`.
+pub(super) async fn wait_for(
+    client: &Client,
+    path: Option<&str>,
+    timeout: Duration,
+    limits: &Limits,
+) -> Result<()> {
+    let clock = Clock::start();
+    loop {
+        let seen = match path {
+            Some(path) => check(client, path).await,
+            None => {
+                match tokio::time::timeout(CHECK_LIMIT, client.get(Endpoint::Api("models"))).await {
+                    Err(_) => Check::NotYet("no answer within 5 s".to_owned()),
+                    Ok(Ok(reply)) if reply.status < 500 => Check::Ready,
+                    Ok(Ok(reply)) => Check::NotYet(format!("status {}", reply.status)),
+                    Ok(Err(failure)) => Check::NotYet(failure.message),
+                }
+            }
+        };
+        let Check::NotYet(seen) = seen else { return Ok(()) };
+        if Duration::from_nanos(clock.now_ns()) >= timeout {
+            return Err(not_ready(path.unwrap_or("/v1/models"), timeout, &seen));
+        }
+        tokio::time::sleep(limits.poll).await;
+    }
+}
+
 /// Makes sure that the socket at `address` is the group's, where the machine reports.
 pub(super) async fn check_owner(
     group: &mut ProcessGroup,

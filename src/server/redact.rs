@@ -1,5 +1,7 @@
 //! Redaction: a command line with its secrets out of sight.
 
+use crate::settings::is_secret_name;
+
 pub(super) const REDACTED: &str = "[redacted]";
 
 /// A shell inside a shell inside a shell: deeper than this, a word is hidden whole.
@@ -83,24 +85,6 @@ fn redact_word(word: &str, depth: u32) -> String {
         };
     }
     if is_key_shaped(word) { REDACTED.to_owned() } else { redact_credentials(word) }
-}
-
-/// `--api-key`, `HF_TOKEN`, `db.password`, but not `--max-num-batched-tokens` or
-/// `--long-prefill-token-threshold`.
-pub(super) fn is_secret_name(name: &str) -> bool {
-    let last = name.rsplit(['-', '_', '.']).next().unwrap_or(name).to_ascii_lowercase();
-    // `PGPASSWORD` has no separator; `monkey` is no key.
-    const ENDS: [&str; 8] = [
-        "password",
-        "passwd",
-        "passphrase",
-        "secret",
-        "apikey",
-        "token",
-        "credential",
-        "credentials",
-    ];
-    matches!(last.as_str(), "key" | "keys") || ENDS.iter().any(|end| last.ends_with(end))
 }
 
 fn is_of_name(letter: char) -> bool {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::command::CommandLine;
-use super::redact::{MAX_DEPTH, REDACTED, is_secret_name, redact_words};
-use crate::settings::ApiKey;
+use super::redact::{MAX_DEPTH, REDACTED, redact_words};
+use crate::settings::{ApiKey, is_secret_name};
 
 /// The secret values themselves, to be taken out of a server's log.
 #[derive(Clone, Default)]

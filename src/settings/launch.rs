@@ -57,14 +57,31 @@ pub struct Target {
     pub url: String,
     /// Who starts it.
     pub launch: Launch,
+    /// How long to wait for a server that somebody else starts; none: it has to be ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<ReadyWait>,
+}
+
+/// A wait for a server that somebody else starts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReadyWait {
+    /// The path that answers 200 when it is ready; none: its list of models.
+    pub path: Option<String>,
+    /// How long to wait, seconds.
+    pub timeout_s: f64,
 }
 
 impl Target {
+    /// A server at a base URL, and who starts it.
+    #[must_use]
+    pub fn new(url: impl Into<String>, launch: Launch) -> Self {
+        Self { url: url.into(), launch, wait: None }
+    }
+
     /// The embedded simulator.
     #[must_use]
     pub fn simulator(preset: impl Into<String>) -> Self {
-        let launch = Launch::Simulator { preset: preset.into(), slowdown: 1.0 };
-        Self { url: String::new(), launch }
+        Self::new("", Launch::Simulator { preset: preset.into(), slowdown: 1.0 })
     }
 }
 
@@ -92,7 +109,8 @@ impl LaunchSpec {
     /// The server it describes; `None` if it gives no information.
     ///
     /// # Errors
-    /// Where a command and hooks are both given, or a stop hook or ready check without a launch.
+    /// Where a command and hooks are both given, a stop hook without a launch, or a ready check without a
+    /// server.
     pub fn target(&self) -> Result<Option<Target>> {
         self.target_at(DEFAULT_URL)
     }
@@ -130,16 +148,22 @@ impl LaunchSpec {
                 ready_timeout_s,
             },
             (None, None) => {
-                if self.stop.is_some() || self.ready_path.is_some() || self.ready_timeout.is_some()
-                {
-                    return Err(Error::usage("a ready check or stop hook without a launch")
-                        .with_hint("give the command or the restart hook that goes with it"));
+                let waits = self.ready_path.is_some() || self.ready_timeout.is_some();
+                if self.stop.is_some() || (waits && self.url.is_none()) {
+                    return Err(Error::usage("a ready check or stop hook without a server")
+                        .with_hint(
+                            "give the URL, the command or the restart hook that goes with it",
+                        ));
                 }
-                let external = |url: &String| Target { url: url.clone(), launch: Launch::External };
+                let wait = ReadyWait { path: self.ready_path.clone(), timeout_s: ready_timeout_s };
+                let external = |url: &String| Target {
+                    wait: waits.then(|| wait.clone()),
+                    ..Target::new(url.clone(), Launch::External)
+                };
                 return Ok(self.url.as_ref().map(external));
             }
         };
         let url = self.url.clone().unwrap_or_else(|| default_url.to_owned());
-        Ok(Some(Target { url, launch }))
+        Ok(Some(Target::new(url, launch)))
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! What is set last wins: the defaults here, code (a bench file), a scenario file, the environment, flags.
 
+pub mod extra_body;
 pub mod launch;
 pub mod overrides;
 pub(crate) mod value;
@@ -11,6 +12,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -35,12 +38,41 @@ impl ApiKey {
         &self.0
     }
 
-    /// `text` with every occurrence of the key replaced.
+    /// `text` with every occurrence of the key replaced, also of its base64 forms.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
         let key = self.0.trim();
-        if key.len() < 4 { text.to_owned() } else { text.replace(key, "[redacted]") }
+        if key.len() < 4 {
+            return text.to_owned();
+        }
+        let mut text = text.replace(key, "[redacted]");
+        // Shorter ones have forms of a few letters, which stand in ordinary words.
+        if key.len() >= 8 {
+            for form in [STANDARD_NO_PAD.encode(key), URL_SAFE_NO_PAD.encode(key)] {
+                text = text.replace(&form, "[redacted]");
+            }
+        }
+        text
     }
+}
+
+/// Whether the last part of a name is that of a secret: `--api-key`, `HF_TOKEN`, `db.password`, but not
+/// `--max-num-batched-tokens` or `--long-prefill-token-threshold`.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    let last = name.rsplit(['-', '_', '.']).next().unwrap_or(name).to_ascii_lowercase();
+    // `PGPASSWORD` has no separator; `monkey` is no key.
+    const ENDS: [&str; 8] = [
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "apikey",
+        "token",
+        "credential",
+        "credentials",
+    ];
+    matches!(last.as_str(), "key" | "keys") || ENDS.iter().any(|end| last.ends_with(end))
 }
 
 impl fmt::Debug for ApiKey {
@@ -298,7 +330,7 @@ impl Settings {
     #[must_use]
     pub fn for_url(url: impl Into<String>) -> Self {
         Self {
-            target: Target { url: url.into(), launch: Launch::External },
+            target: Target::new(url.into(), Launch::External),
             no_server_given: false,
             against: None,
             model: None,
@@ -382,5 +414,6 @@ mod tests {
         let key = ApiKey::new("sk-secret");
         assert!(!format!("{key:?}").contains("secret"));
         assert_eq!(key.redact("bad key sk-secret."), "bad key [redacted].");
+        assert_eq!(key.redact("c2stc2VjcmV0 was sent"), "[redacted] was sent");
     }
 }

@@ -31,7 +31,12 @@ impl BaseUrl {
         let text = text.trim();
         if !text.contains("://") {
             // `user:password@host` and `host?key=…` have no scheme either.
-            return Err(if text.contains(['@', '?']) {
+            return Err(if text.starts_with(['/', '.']) {
+                Error::usage(
+                    "a path is no URL: a server on a unix socket is not measured, only TCP is",
+                )
+                .with_hint("have the server listen on a port, and give `http://127.0.0.1:PORT`")
+            } else if text.contains(['@', '?']) {
                 Error::usage("the server's URL has no scheme").with_hint("write `http://…`")
             } else {
                 Error::usage(format!("the URL `{text}` has no scheme"))
@@ -44,6 +49,10 @@ impl BaseUrl {
             return Err(Error::usage("the server's URL holds a user name or password")
                 .with_hint("give it as a header instead: `--header 'Authorization: Basic …'`"));
         }
+        if url.scheme() == "unix" {
+            return Err(Error::usage("a unix socket is not measured: only TCP is")
+                .with_hint("have the server listen on a port, and give `http://127.0.0.1:PORT`"));
+        }
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Error::usage(format!("the scheme `{}` is not HTTP", url.scheme()))
                 .with_hint("use `http://` or `https://`"));
@@ -52,8 +61,8 @@ impl BaseUrl {
             let base = text.split(['?', '#']).next().unwrap_or_default();
             return Err(Error::usage(format!("the URL `{base}…` has a query or fragment"))
                 .with_hint(
-                    "give the base URL alone; a key goes into a header: `--header 'K: V'`, or \
-                 `--api-key-env NAME`",
+                    "give the base URL alone: query parameters (`api-version`) are not sent; Azure's base \
+                     without them ends in `/openai/v1`; a key goes into a header: `--api-key-env NAME`",
                 ));
         }
         let origin = url.origin().ascii_serialization();

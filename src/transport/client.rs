@@ -118,7 +118,11 @@ impl Client {
         Ok(Self(Arc::new(Inner {
             http,
             pool,
-            redactor: Redactor::new(settings.api_key.as_ref(), &settings.headers),
+            redactor: Redactor::new(
+                settings.api_key.as_ref(),
+                &settings.headers,
+                &settings.body_secrets,
+            ),
             base_url: settings.base_url,
             timeouts: settings.timeouts,
         })))

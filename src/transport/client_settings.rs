@@ -12,6 +12,8 @@ pub struct ClientSettings {
     pub api_key: Option<ApiKey>,
     /// Headers sent with every request; one named `Authorization` takes the key's place.
     pub headers: Vec<(String, String)>,
+    /// Secrets that the bodies carry: for redaction only.
+    pub body_secrets: Vec<ApiKey>,
     /// The limits of a request.
     pub timeouts: Timeouts,
     /// PEM of the authorities to trust, in place of the system's.
@@ -32,6 +34,7 @@ impl ClientSettings {
             base_url,
             api_key: None,
             headers: Vec::new(),
+            body_secrets: Vec::new(),
             timeouts: Timeouts::default(),
             ca_cert_pem: None,
             insecure: false,

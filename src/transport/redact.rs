@@ -25,8 +25,13 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    pub(crate) fn new(key: Option<&ApiKey>, headers: &[(String, String)]) -> Self {
-        let mut secrets: Vec<ApiKey> = key.cloned().into_iter().collect();
+    /// Of the key, the headers, and further secrets (of the extra body).
+    pub(crate) fn new(
+        key: Option<&ApiKey>,
+        headers: &[(String, String)],
+        further: &[ApiKey],
+    ) -> Self {
+        let mut secrets: Vec<ApiKey> = key.into_iter().chain(further).cloned().collect();
         for (name, value) in headers {
             let name = name.to_ascii_lowercase();
             if ["auth", "key", "token", "cookie", "secret", "password"]
@@ -75,11 +80,11 @@ mod tests {
             ("authorization".to_owned(), "Basic dXNlcg==".to_owned()),
             ("x-trace".to_owned(), "plain".to_owned()),
         ];
-        let redactor = Redactor::new(None, &headers);
+        let redactor = Redactor::new(None, &headers, &[]);
         assert_eq!(redactor.message("abcd1234 dXNlcg== plain"), "[redacted] [redacted] plain");
         assert!(!format!("{redactor:?}").contains("abcd"));
         let cookie = [("Cookie".to_owned(), "theme=dark; session=abcdefgh12; x=1".to_owned())];
-        let redactor = Redactor::new(None, &cookie);
+        let redactor = Redactor::new(None, &cookie, &[]);
         assert_eq!(redactor.message("bad session abcdefgh12, x=1"), "bad session [redacted], x=1");
         assert_eq!(redactor.message("theme=dark; session=abcdefgh12; x=1"), "[redacted]");
     }

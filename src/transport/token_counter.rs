@@ -14,13 +14,17 @@
 //!    end-of-sequence token that has no text, so falls to the later events and never makes the
 //!    first token look like two). Where N < E the first event and the last have one each and the others
 //!    lie evenly between; events without one stay, since the answer was not over before the last of them.
-//! 4. **events**: one token an event with text, where nobody counted.
+//! 4. **events**: one token an event with text, where nobody counted, or the count cannot be right.
 
 use super::{TokenEvent, TokenSource};
 use crate::api::{Content, Place, StreamEvent, Usage};
 
 /// The most events kept of one request: more than any context holds tokens.
 pub(super) const MAX_EVENTS: usize = 4_000_000;
+
+/// Beyond this many tokens an event, a usage is no count unless the limit allows it. Servers that send in
+/// pieces put some tens of tokens into one.
+const MOST_TOKENS_PER_EVENT: u64 = 256;
 
 /// The most events of an answer that was asked for this many tokens. Servers that ignore the limit end an
 /// answer themselves, after 1024 tokens or so; one that goes on beyond this would never free its slot.
@@ -181,6 +185,9 @@ impl TokenCounter {
     fn by_final_usage(&self) -> Option<Vec<TokenEvent>> {
         let tokens = u64::from(self.usage.completion_tokens.filter(|&tokens| tokens > 0)?);
         let texts = self.with_text().count() as u64;
+        // A count far beyond both the limit and the text is no count.
+        let most = (texts * MOST_TOKENS_PER_EVENT).max(self.most_events as u64);
+        (tokens <= most).then_some(())?;
         let due = |i: u64| match texts {
             _ if tokens >= texts => i * tokens / texts,
             // Here texts > tokens, so that there are two at least.

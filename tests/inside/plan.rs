@@ -35,7 +35,7 @@ fn command(name: &str) -> Target {
         ready_path: "/health".into(),
         ready_timeout_s: 60.0,
     };
-    Target { url: "http://127.0.0.1:8000".into(), launch }
+    Target::new("http://127.0.0.1:8000", launch)
 }
 
 fn two_sided(starts: u32) -> Settings {
@@ -153,7 +153,7 @@ fn two_sides_that_can_be_started_have_eight_pairs_and_a_burn_in_without_being_as
 #[test]
 fn routes_alternate_within_one_start() {
     let mut settings = Settings::for_url("http://gateway");
-    settings.against = Some(Target { url: "http://direct".into(), launch: Launch::External });
+    settings.against = Some(Target::new("http://direct", Launch::External));
     let plan = build(&matrix(), &settings).unwrap();
     assert_eq!((plan.design, plan.starts.len()), (Design::Routes, 2));
     let sides: Vec<Side> = plan.steps().iter().map(|step| step.start.side).collect();

@@ -35,6 +35,7 @@ fn client(url: &str) -> Client {
     Client::new(ClientSettings {
         base_url: BaseUrl::parse(url).unwrap(),
         api_key: None,
+        body_secrets: Vec::new(),
         headers: Vec::new(),
         timeouts: Timeouts::default(),
         ca_cert_pem: None,
@@ -65,7 +66,7 @@ impl Bed {
             stop: Duration::from_millis(800),
             ..Limits::default()
         };
-        let target = Target { url: url.clone(), launch };
+        let target = Target::new(url.clone(), launch);
         Launcher::new(&target, client(&url), self.path("server.log")).unwrap().with_limits(limits)
     }
 
@@ -336,7 +337,7 @@ async fn a_hook_that_fails_or_hangs_says_so() {
 
 #[test]
 fn the_simulator_and_a_broken_command_are_refused() {
-    let target = |launch| Target { url: "http://127.0.0.1:1".to_owned(), launch };
+    let target = |launch| Target::new("http://127.0.0.1:1".to_owned(), launch);
     let new = |launch| {
         Launcher::new(&target(launch), client("http://127.0.0.1:1"), PathBuf::from("unused.log"))
     };

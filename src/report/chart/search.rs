@@ -48,7 +48,7 @@ pub fn chart(found: &SloCapacity, color: usize) -> Chart {
         },
         series,
         marks: mark.into_iter().collect(),
-        limits: vec![Limit { y: least, label: format!("{least} %") }],
+        limits: vec![Limit { y: least, label: format!("{least} % good") }],
         ..Spec::default()
     };
     let note = format!("{}. Hollow: the SLO was missed. A dot is one start.", found.words());

@@ -88,6 +88,12 @@ pub fn group_href(group: &str) -> String {
     format!("{}/index.html", slug(group))
 }
 
+/// Where a capacity is drawn: the page of its group; empty where there is none.
+fn capacity_href(input: &ReportInput, id: &str) -> String {
+    let found = input.capacities.iter().find(|capacity| capacity.id() == id);
+    found.map(|capacity| group_href(&capacity.group)).unwrap_or_default()
+}
+
 /// The rows of `point`, one per side that has it; one that says so where none has.
 #[must_use]
 pub fn figure_rows(input: &ReportInput, point: &PointInput) -> Vec<FigureRow> {
@@ -287,7 +293,7 @@ pub fn change_row(
     let bar = finite.map(|at| bar(at, cell.interval, cell.floor, reach));
     ChangeRow {
         id: cell.point.clone(),
-        href: point.map(point_href).unwrap_or_default(),
+        href: point.map_or_else(|| capacity_href(input, &cell.point), point_href),
         side: if several { comparison.new_label.clone() } else { String::new() },
         measure: cell.measure.label(),
         unit: cell.measure.metric.unit().to_owned(),

@@ -45,7 +45,7 @@ fn short(folder: &Path, starts: u32, seed: u64) -> Settings {
 fn against(folder: &Path, starts: u32, seed: u64, slower: f64) -> Settings {
     let mut settings = short(folder, starts, seed);
     settings.target.launch = simulator(slower);
-    settings.against = Some(Target { url: String::new(), launch: simulator(1.0) });
+    settings.against = Some(Target::new(String::new(), simulator(1.0)));
     settings
 }
 
