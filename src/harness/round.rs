@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::search::RoundResult;
 use super::server_handle;
 use super::session::{LiveWire, SPARE_CONNECTIONS, Session};
 use super::telemetry::RoundTelemetry;
@@ -20,11 +19,17 @@ use crate::report::lossy::LossyReporter;
 use crate::report::progress::Event;
 use crate::scenario::{Load, PromptSpec};
 use crate::settings::ApiChoice;
-use crate::summary::{self, RoundInput};
+use crate::summary::{self, RoundInput, Summary};
 use crate::transport::FailureKind;
 
 /// The warm-up of a rate-1 reference: that rate would take a minute for three windows.
 const REFERENCE_WARM_UP: Duration = Duration::from_secs(3);
+
+/// What a round came to.
+pub(super) struct RoundResult {
+    pub(super) summary: Summary,
+    pub(super) status: RoundStatus,
+}
 
 impl Session<'_> {
     /// Warm-up, window, record.

@@ -1,20 +1,13 @@
 //! The search for the SLO capacity within a start: load after load, until it is known to a step.
 
-use super::round::in_flight;
+use super::round::{RoundResult, in_flight};
 use super::session::Session;
 use crate::error::Result;
 use crate::plan::search::Search;
 use crate::plan::{Phase, Plan, RoundPlan, StartPlan, build};
-use crate::record::stored::{RoundStatus, StoredPoint};
+use crate::record::stored::StoredPoint;
 use crate::report::progress::Event;
 use crate::scenario::Slo;
-use crate::summary::Summary;
-
-/// What a round of a search came to.
-pub(super) struct RoundResult {
-    pub(super) summary: Summary,
-    pub(super) status: RoundStatus,
-}
 
 impl Session<'_> {
     /// Searches from the planned load on. What was tried are rounds of the run like any others.

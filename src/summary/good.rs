@@ -2,9 +2,7 @@
 
 use super::distribution::of_sorted;
 use super::goodput::meets;
-use super::{RoundInput, Summary};
 use crate::record::request::Part;
-use crate::record::stored::RoundStatus;
 use crate::record::{Outcome, RequestRecord};
 use crate::scenario::Slo;
 
@@ -74,34 +72,13 @@ fn ratio(record: &RequestRecord, slo: &Slo) -> f64 {
     ratios.fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// See [`Summary::slo_excess`].
-pub(super) fn excess(rounds: &[RoundInput<'_>], slo: &Slo) -> Option<f64> {
-    let records = rounds.iter().flat_map(|input| input.records);
+/// The logarithm of latency / limit that the least share of good requests stays below.
+pub(super) fn excess<'a>(
+    records: impl Iterator<Item = &'a RequestRecord>,
+    slo: &Slo,
+) -> Option<f64> {
     let measured = records.filter(|r| r.part == Part::Measured && r.outcome != Outcome::Cancelled);
     let mut ratios: Vec<f64> = measured.map(|record| ratio(record, slo)).collect();
     ratios.sort_by(f64::total_cmp);
     of_sorted(&ratios, slo.least_share()).filter(|excess| !excess.is_nan())
-}
-
-impl Summary {
-    /// Good / attempted requests: those that failed are not good either. `None` without an SLO or
-    /// without single requests.
-    #[must_use]
-    #[allow(clippy::cast_precision_loss)] // counts of requests
-    pub fn good_share(&self) -> Option<f64> {
-        let attempted = self.completed + self.failed;
-        self.good.filter(|_| attempted > 0).map(|counts| counts.good as f64 / attempted as f64)
-    }
-
-    /// Whether a load point of this status meets its SLO: enough good requests, few failures, and a
-    /// backlog that does not grow. `None` without an SLO or requests.
-    #[must_use]
-    pub fn meets(&self, slo: &Slo, status: RoundStatus) -> Option<bool> {
-        if status.is_failing() {
-            return Some(false);
-        }
-        let share = self.good_share()?;
-        let few_errors = self.error_rate().unwrap_or(0.0) <= MOST_ERRORS;
-        Some(share >= slo.least_share() && few_errors && status != RoundStatus::Saturated)
-    }
 }

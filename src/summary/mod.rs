@@ -16,7 +16,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::metric::{Measure, Metric};
+use crate::record::stored::RoundStatus;
 use crate::record::{GapHistogram, RequestRecord, StoredRound};
+use crate::scenario::Slo;
 use crate::transport::{FailureKind, TokenSource};
 
 pub use distribution::Distribution;
@@ -97,6 +99,27 @@ impl Summary {
     pub fn error_rate(&self) -> Option<f64> {
         let attempted = self.completed + self.failed + self.ramp_completed;
         (attempted > 0).then(|| self.failed as f64 / attempted as f64)
+    }
+
+    /// Good / attempted requests: those that failed are not good either. `None` without an SLO or
+    /// without single requests.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // counts of requests
+    pub fn good_share(&self) -> Option<f64> {
+        let attempted = self.completed + self.failed;
+        self.good.filter(|_| attempted > 0).map(|counts| counts.good as f64 / attempted as f64)
+    }
+
+    /// Whether a load point of this status meets its SLO: enough good requests, few failures, and a
+    /// backlog that does not grow. `None` without an SLO or requests.
+    #[must_use]
+    pub fn meets(&self, slo: &Slo, status: RoundStatus) -> Option<bool> {
+        if status.is_failing() {
+            return Some(false);
+        }
+        let share = self.good_share()?;
+        let few_errors = self.error_rate().unwrap_or(0.0) <= good::MOST_ERRORS;
+        Some(share >= slo.least_share() && few_errors && status != RoundStatus::Saturated)
     }
 
     /// One number: latencies in ms, rates per second, error rate as a share.

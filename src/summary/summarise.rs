@@ -30,7 +30,8 @@ pub fn summarise(rounds: &[RoundInput<'_>], slo: Option<Slo>) -> Summary {
             rates.add_reported(input);
         }
     }
-    summary.slo_excess = slo.and_then(|slo| excess(rounds, &slo));
+    summary.slo_excess =
+        slo.and_then(|slo| excess(rounds.iter().flat_map(|input| input.records), &slo));
     reported::fill(&mut summary, rounds);
     summary.duration_s = rates.length_s;
     let per_second = |sum: f64| Some(sum / rates.length_s).filter(|rate| rate.is_finite());
