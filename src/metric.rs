@@ -39,8 +39,12 @@ pub enum Metric {
     TotalTokenThroughput,
     /// Requests per second that meet every limit.
     Goodput,
+    /// Good / attempted.
+    GoodShare,
     /// Failed / attempted.
     ErrorRate,
+    /// The highest load that meets the SLO: of a scenario, not of a load point.
+    SloCapacity,
 }
 
 /// Whether more of it is better.
@@ -67,8 +71,8 @@ impl Metric {
         Self::E2elFromSent,
     ];
 
-    /// Every metric, in the order of tables.
-    pub const ALL: [Self; 15] = [
+    /// Every metric of a load point, in the order of tables.
+    pub const ALL: [Self; 16] = [
         Self::Ttft,
         Self::Ttfo,
         Self::Tpot,
@@ -83,6 +87,7 @@ impl Metric {
         Self::OutputThroughput,
         Self::TotalTokenThroughput,
         Self::Goodput,
+        Self::GoodShare,
         Self::ErrorRate,
     ];
 
@@ -104,7 +109,9 @@ impl Metric {
             Self::OutputThroughput => "output_throughput",
             Self::TotalTokenThroughput => "total_token_throughput",
             Self::Goodput => "goodput",
+            Self::GoodShare => "good_share",
             Self::ErrorRate => "error_rate",
+            Self::SloCapacity => "slo_capacity",
         }
     }
 
@@ -132,7 +139,9 @@ impl Metric {
             Self::OutputThroughput => "output throughput",
             Self::TotalTokenThroughput => "total token throughput",
             Self::Goodput => "goodput",
+            Self::GoodShare => "good",
             Self::ErrorRate => "error rate",
+            Self::SloCapacity => "SLO capacity",
         }
     }
 
@@ -142,7 +151,8 @@ impl Metric {
         match self {
             Self::RequestThroughput | Self::Goodput => "req/s",
             Self::OutputThroughput | Self::TotalTokenThroughput => "tok/s",
-            Self::ErrorRate => "%",
+            Self::ErrorRate | Self::GoodShare => "%",
+            Self::SloCapacity => "",
             _ => "ms",
         }
     }
@@ -185,7 +195,13 @@ impl Metric {
                 "input and output tokens of the measured window / its length"
             }
             Self::Goodput => "completed requests per second that meet every limit of the SLO",
+            Self::GoodShare => {
+                "completed requests that meet every limit of the SLO / attempted requests"
+            }
             Self::ErrorRate => "failed / attempted requests",
+            Self::SloCapacity => {
+                "the highest load (requests in flight, or per second) at which enough requests meet every limit of the SLO"
+            }
         }
     }
 
@@ -196,9 +212,17 @@ impl Metric {
             Self::RequestThroughput
             | Self::OutputThroughput
             | Self::TotalTokenThroughput
-            | Self::Goodput => Better::Higher,
+            | Self::Goodput
+            | Self::GoodShare
+            | Self::SloCapacity => Better::Higher,
             _ => Better::Lower,
         }
+    }
+
+    /// Whether it is a share of the requests, shown in per cent.
+    #[must_use]
+    pub fn is_share(self) -> bool {
+        matches!(self, Self::ErrorRate | Self::GoodShare)
     }
 
     /// Whether it is a distribution over requests or tokens (in ms), rather than one number a round.
@@ -288,6 +312,12 @@ impl Measure {
     pub const THROUGHPUT: Self = Self::rate(Metric::OutputThroughput);
     /// Completed requests per second.
     pub const QPS: Self = Self::rate(Metric::RequestThroughput);
+    /// The highest load that meets the SLO.
+    pub const SLO_CAPACITY: Self = Self::rate(Metric::SloCapacity);
+    /// Requests per second that meet the SLO.
+    pub const GOODPUT: Self = Self::rate(Metric::Goodput);
+    /// Good / attempted.
+    pub const GOOD_SHARE: Self = Self::rate(Metric::GoodShare);
     /// Failed / attempted.
     pub const ERROR_RATE: Self = Self::rate(Metric::ErrorRate);
 
@@ -328,6 +358,7 @@ impl Measure {
         match (self.metric, self.statistic) {
             (Metric::Itl, Some(Statistic::P50)) => 0.005,
             (Metric::ErrorRate, _) => 0.005,
+            (Metric::SloCapacity, _) => 0.03,
             (_, Some(Statistic::P99 | Statistic::P95)) | (Metric::WorstGap, _) => 0.10,
             (Metric::Ttft | Metric::Ttfo | Metric::TtftFromSent, _) => 0.05,
             _ => 0.02,
@@ -350,6 +381,9 @@ impl FromStr for Measure {
             "qps" => "request_throughput",
             other => other,
         };
+        if text == Metric::SloCapacity.name() {
+            return Ok(Self::SLO_CAPACITY);
+        }
         if let Some(metric) = Metric::ALL.into_iter().find(|m| m.name() == text) {
             // A bare distribution means its mean, but TTFT's usual number is the median.
             let statistic = match metric {
@@ -398,6 +432,7 @@ mod tests {
                 assert_eq!(measure.name().parse::<Measure>().unwrap(), measure);
             }
         }
+        assert_eq!("slo_capacity".parse::<Measure>().unwrap(), Measure::SLO_CAPACITY);
         assert_eq!("e2e_mean".parse::<Measure>().unwrap(), Measure::E2EL_MEAN);
         assert_eq!("throughput".parse::<Measure>().unwrap(), Measure::THROUGHPUT);
         assert!("ttfx_p50".parse::<Measure>().is_err());

@@ -17,7 +17,7 @@ use crate::compare::side::{ComparedPoint, ComparedSide};
 use crate::compare::{Comparison, GateCause, GateReason, GateResult, Note, gate_reason};
 use crate::diagnose::client;
 use crate::error::Result;
-use crate::metric::Metric;
+use crate::metric::{Measure, Metric};
 use crate::plan::{Phase, Side};
 use crate::record::stored::{DEFINITIONS, RunStatus};
 use crate::record::{Finding, FindingCode, ServerState, Severity, StoredRun};
@@ -224,6 +224,7 @@ fn conclude(
         comparisons,
         gate: gate.clone(),
         knees,
+        capacities: gathered.capacities,
     };
     let report = Report::new(input);
     let page = write(store, &report)?;
@@ -304,8 +305,13 @@ fn require(
     let Some(subject) = contenders.last() else { return Ok(()) };
     for text in &settings.require {
         let requirement: Requirement = text.parse()?;
-        for point in subject.points.iter().filter(|p| p.phase == Phase::Load) {
-            let measure = requirement.measure;
+        let measure = requirement.measure;
+        let of_searches = measure == Measure::SLO_CAPACITY;
+        let is_of_it = |p: &&ComparedPoint| match p.phase {
+            Phase::Search => of_searches,
+            phase => phase.is_judged() && !of_searches,
+        };
+        for point in subject.points.iter().filter(is_of_it) {
             // Figures of survivors meet no limit; how many failed can still be judged.
             let fails = point.starts.iter().any(|start| start.status.is_failing());
             let counts = !fails || measure.metric == Metric::ErrorRate;
@@ -324,7 +330,7 @@ fn require(
 fn nothing_measured(contenders: &[ComparedSide], settings: &JudgeSettings, gate: &mut GateResult) {
     let Some(subject) = contenders.last() else { return };
     let measured = |p: &&ComparedPoint| p.starts.iter().any(|s| s.summary.completed > 0);
-    let loads = subject.points.iter().filter(|p| p.phase == Phase::Load);
+    let loads = subject.points.iter().filter(|p| p.phase.is_judged());
     if loads.filter(measured).count() == 0 && !settings.no_fail {
         let text = gate_reason::NOTHING_MEASURED.to_owned();
         gate.fail(gate::INVALID, GateCause::NothingMeasured, text);

@@ -7,7 +7,6 @@ use crate::compare::exit::INVALID;
 use crate::compare::gate_reason;
 use crate::compare::side::ComparedSide;
 use crate::compare::{GateCause, GateResult};
-use crate::plan::Phase;
 use crate::record::stored::RoundStatus;
 use crate::settings::JudgeSettings;
 use crate::summary::measured::MeasuredStart;
@@ -53,7 +52,7 @@ fn failed(set: &RunSet, side: &ComparedSide) -> (BTreeMap<(String, u32), String>
             failed.insert((run.id.clone(), start.block + 1), first_line);
         }
     }
-    for point in side.points.iter().filter(|point| point.phase == Phase::Load) {
+    for point in side.points.iter().filter(|point| point.phase.is_judged()) {
         // A round that is stopped early for its failures has none among its measured requests.
         let silent = |start: &&MeasuredStart| {
             let stopped = start.status == RoundStatus::Stopped;

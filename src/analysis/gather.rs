@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use super::measure::{self, PointData};
 use super::runs::{RunSet, contender_point};
+use super::search::Searched;
+use crate::compare::capacity::SloCapacity;
 use crate::compare::knee::{self, Knee, LoadCurve};
 use crate::compare::side::ComparedSide;
 use crate::error::Result;
@@ -23,12 +25,14 @@ pub(super) struct Gathered {
     pub(super) points: Vec<PointInput>,
     pub(super) contenders: Vec<ComparedSide>,
     pub(super) curves: Curves,
+    pub(super) capacities: Vec<SloCapacity>,
 }
 
 pub(super) fn gather(store: &Store, factions: &[RunSet]) -> Result<Gathered> {
     let mut points: Vec<PointInput> = Vec::new();
     let mut contenders: Vec<ComparedSide> = factions.iter().map(RunSet::contender).collect();
     let mut curves: Curves = BTreeMap::new();
+    let mut searched = vec![Searched::default(); factions.len()];
     for listed in listed_points(factions) {
         let mut sides = Vec::new();
         for (place, faction) in factions.iter().enumerate() {
@@ -37,7 +41,11 @@ pub(super) fn gather(store: &Store, factions: &[RunSet]) -> Result<Gathered> {
                 // Each side by its own word for the load point: the lengths may differ.
                 let own = faction.points().into_iter().find(|point| point.id == listed.id);
                 let own = own.unwrap_or_else(|| listed.clone());
-                contenders[place].points.push(contender_point(&own, data));
+                if own.phase == Phase::Search {
+                    searched[place].add(own, data.side.clone());
+                } else {
+                    contenders[place].points.push(contender_point(&own, data));
+                }
                 let key = (place, listed.point.group.clone(), listed.point.scenario.clone());
                 curves.entry(key).or_default().push((listed.clone(), data.side.clone()));
             }
@@ -50,7 +58,14 @@ pub(super) fn gather(store: &Store, factions: &[RunSet]) -> Result<Gathered> {
             sides,
         });
     }
-    Ok(Gathered { points, contenders, curves })
+    let mut capacities = Vec::new();
+    for (place, searched) in searched.iter().enumerate() {
+        for (found, point) in searched.capacities(place) {
+            capacities.push(found);
+            contenders[place].points.push(point);
+        }
+    }
+    Ok(Gathered { points, contenders, curves, capacities })
 }
 
 pub(super) fn side_input(faction: &RunSet) -> SideInput {
@@ -65,7 +80,29 @@ fn listed_points(factions: &[RunSet]) -> Vec<StoredPoint> {
             listed.push(point);
         }
     }
+    run_up(&mut listed);
     listed
+}
+
+/// Orders the loads that a search tried upwards, scenario by scenario in the order they first came.
+fn run_up(listed: &mut [StoredPoint]) {
+    let scenario = |point: &StoredPoint| (point.point.group.clone(), point.point.scenario.clone());
+    let mut scenarios = Vec::new();
+    for point in listed.iter().filter(|point| point.phase == Phase::Search) {
+        if !scenarios.contains(&scenario(point)) {
+            scenarios.push(scenario(point));
+        }
+    }
+    let searched = |point: &StoredPoint| point.phase == Phase::Search;
+    for part in listed.chunk_by_mut(|a, b| searched(a) == searched(b)) {
+        if part.first().is_some_and(searched) {
+            part.sort_by(|a, b| {
+                let place = |p: &StoredPoint| scenarios.iter().position(|s| *s == scenario(p));
+                let (a_level, b_level) = (a.point.load.level(), b.point.load.level());
+                place(a).cmp(&place(b)).then(a_level.total_cmp(&b_level))
+            });
+        }
+    }
 }
 
 pub(super) fn knees(curves: &Curves) -> Vec<Knee> {

@@ -6,6 +6,7 @@ mod gather;
 pub(crate) mod measure;
 mod opponents;
 pub(crate) mod runs;
+mod search;
 mod stored;
 mod write;
 

@@ -1,9 +1,10 @@
 //! A set of runs: one side of a comparison, and what it measured.
 
 use super::measure::{self, PointData};
+use super::search::Searched;
 use crate::compare::side::{ComparedPoint, ComparedSide, Facts};
 use crate::error::Result;
-use crate::plan::Side;
+use crate::plan::{Phase, Side};
 use crate::record::stored::{RoundStatus, RunStatus, StoredPoint};
 use crate::record::{StoredRun, StoredStart};
 use crate::store::Store;
@@ -99,11 +100,16 @@ impl RunSet {
     /// The contender with all it measured.
     pub(crate) fn measured(&self, store: &Store) -> Result<ComparedSide> {
         let mut contender = self.contender();
+        let mut searched = Searched::default();
         for listed in self.points() {
-            if let Some(data) = self.pooled(store, &listed.id)? {
+            let Some(data) = self.pooled(store, &listed.id)? else { continue };
+            if listed.phase == Phase::Search {
+                searched.add(listed, data.side);
+            } else {
                 contender.points.push(contender_point(&listed, &data));
             }
         }
+        contender.points.extend(searched.capacities(0).into_iter().map(|(_, point)| point));
         Ok(contender)
     }
 

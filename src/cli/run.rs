@@ -375,12 +375,13 @@ fn slo(limits: &[String]) -> Result<Option<Slo>> {
     for limit in limits {
         let bad = || {
             Error::usage(format!("`{limit}` is not a limit of goodput"))
-                .with_hint("write `ttft:200`, `tpot:30` or `e2el:5000`, in ms")
+                .with_hint("write `ttft:200`, `tpot:30` or `e2el:5000`, in ms, and `share:0.99` for the share of good requests")
         };
         let (metric, ms) = limit.split_once(':').ok_or_else(bad)?;
         let ms: f64 =
             ms.parse().ok().filter(|ms: &f64| ms.is_finite() && *ms > 0.0).ok_or_else(bad)?;
         match metric {
+            "share" => slo.share = Some(ms),
             "ttft" => slo.ttft_ms = Some(ms),
             "tpot" => slo.tpot_ms = Some(ms),
             "e2el" | "e2e" => slo.e2el_ms = Some(ms),

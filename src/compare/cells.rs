@@ -8,7 +8,6 @@ use super::options::{ErrorTerm, Options};
 use super::side::{ComparedPoint, ComparedSide};
 use super::{Cell, CellReason, SuiteResult, Verdict};
 use crate::metric::{Better, Measure, Statistic};
-use crate::plan::Phase;
 use crate::stats::moments::sd;
 use crate::stats::planning::{Freedom, Plan, detectable_effect};
 
@@ -195,19 +194,18 @@ fn unproven(starts: FailingStarts) -> String {
 
 /// Load points that only one side has.
 pub(super) fn one_sided(base: &ComparedSide, new: &ComparedSide) -> Vec<Cell> {
-    let measure = Measure::TPOT_MEAN;
-    let load = |point: &&ComparedPoint| point.phase == Phase::Load;
+    let load = |point: &&ComparedPoint| point.phase.is_judged();
     let added = new.points.iter().filter(load).filter(|p| base.point(&p.id).is_none());
     let removed = base.points.iter().filter(load).filter(|p| new.point(&p.id).is_none());
     let added = added.map(|point| Cell {
         verdict: Verdict::New,
-        new: point.typical(measure),
-        ..empty(point, measure)
+        new: point.typical(point.shown_measure()),
+        ..empty(point, point.shown_measure())
     });
     let removed = removed.map(|point| Cell {
         verdict: Verdict::Removed,
-        base: point.typical(measure),
-        ..empty(point, measure)
+        base: point.typical(point.shown_measure()),
+        ..empty(point, point.shown_measure())
     });
     added.chain(removed).collect()
 }

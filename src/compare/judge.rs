@@ -31,7 +31,7 @@ pub fn judge(base: &ComparedSide, new: &ComparedSide, judging: &Judging<'_>) -> 
     let matched: Vec<Pair<'_>> = new
         .points
         .iter()
-        .filter(|point| point.phase == Phase::Load)
+        .filter(|point| point.phase.is_judged())
         .filter_map(|point| Some(Pair { base: base.point(&point.id)?, new: point }))
         .collect();
     let whole = incomparable(&base.facts, &new.facts);
@@ -98,7 +98,7 @@ fn notes(
     judging: &Judging<'_>,
 ) -> Vec<Note> {
     let loads = |side: &ComparedSide| -> Vec<ComparedPoint> {
-        side.points.iter().filter(|point| point.phase == Phase::Load).cloned().collect()
+        side.points.iter().filter(|point| point.phase.is_judged()).cloned().collect()
     };
     let (base_points, new_points) = (loads(base), loads(new));
     let of_base = base_points.iter().flat_map(|p| values::left_out(&base.label, p, judging));
@@ -117,6 +117,9 @@ fn notes(
 
 /// The measures of a load point, with their roles.
 fn measures(pair: Pair<'_>, settings: &JudgeSettings) -> Vec<(Measure, Role)> {
+    if pair.new.phase == Phase::Search {
+        return vec![(Measure::SLO_CAPACITY, Role::Gated)];
+    }
     let closed = matches!(pair.new.point.load, Load::Concurrency(_));
     let starts = || pair.base.starts.iter().chain(&pair.new.starts);
     let enough =

@@ -2,6 +2,7 @@
 
 pub mod assumed_spread;
 pub mod calibration;
+pub mod capacity;
 pub mod cell;
 mod cells;
 pub mod comparison;

@@ -133,7 +133,8 @@ mod tests {
             measurement_time_s: None,
         };
         let stop = StopRule { requests: 100, min_time_s: 0.0, max_time_s: 60.0 };
-        let plan = RoundPlan { phase: Phase::Load, point, round: 0, seed: Seed(0), stop };
+        let plan =
+            RoundPlan { phase: Phase::Load, point, round: 0, seed: Seed(0), stop, first_prompt: 0 };
         let mut notes = PointNotes::new(&plan, 0.0);
         notes.rounds = healths.into_iter().map(round).collect();
         notes

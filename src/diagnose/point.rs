@@ -148,6 +148,10 @@ impl PointNotes {
             found.retain(|f| f.code != FindingCode::PrefixCache); // usage reports it too, less exactly
         }
         found.extend(by_metrics);
+        if self.phase == Phase::Search {
+            // Many loads are tried, most of them to be left again: what is worth knowing of each is not.
+            found.retain(|finding| finding.severity > Severity::Note);
+        }
         let fails = self.share(|r| r.status.is_failing()) >= FAULTY_SHARE;
         let measured = self.rounds.iter().any(|r| r.ttft_count > 0);
         if measured && !fails && self.phase == Phase::Load {

@@ -205,7 +205,8 @@ pub fn least_requests(measure: Measure) -> u64 {
 }
 
 fn is_latency(measure: Measure) -> bool {
-    measure.metric.is_distribution() || measure.metric == Metric::Goodput
+    measure.metric.is_distribution()
+        || matches!(measure.metric, Metric::Goodput | Metric::SloCapacity)
 }
 
 /// Whether a fault of this reach touches this number.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::file::ExportFile;
 use super::measured::{Measured, Point, tracked};
 use crate::error::Result;
-use crate::metric::{Better, Measure, Metric};
+use crate::metric::{Better, Measure};
 use crate::units::significant;
 
 /// Both files.
@@ -41,5 +41,5 @@ fn entries(point: &Point<'_>, better: Better) -> Vec<Value> {
 
 /// The error rate is written as a share, as everywhere in files.
 fn unit(measure: Measure) -> &'static str {
-    if measure.metric == Metric::ErrorRate { "share" } else { measure.metric.unit() }
+    if measure.metric.is_share() { "share" } else { measure.metric.unit() }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::metric::{Measure, Metric, Statistic};
-use crate::plan::{Phase, Side};
+use crate::plan::Side;
 use crate::record::StoredRun;
 use crate::record::stored::StoredSide;
 use crate::report::{PointInput, PointSide, Report, SideInput};
@@ -57,7 +57,7 @@ impl<'a> Measured<'a> {
 
     /// The load points without the references.
     pub(super) fn loads(&self) -> impl Iterator<Item = &Point<'a>> {
-        self.points.iter().filter(|point| point.input.phase == Phase::Load)
+        self.points.iter().filter(|point| point.input.phase.is_judged())
     }
 }
 
@@ -116,6 +116,7 @@ pub(super) fn tracked() -> Vec<Measure> {
         Metric::OutputThroughput,
         Metric::TotalTokenThroughput,
         Metric::Goodput,
+        Metric::GoodShare,
         Metric::ErrorRate,
     ];
     latencies.chain(rates.into_iter().map(Measure::rate)).collect()

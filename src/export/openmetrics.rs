@@ -81,7 +81,7 @@ fn name(metric: Metric) -> String {
 
 fn unit(metric: Metric) -> &'static str {
     match metric {
-        Metric::ErrorRate => "ratio",
+        Metric::ErrorRate | Metric::GoodShare => "ratio",
         Metric::RequestThroughput | Metric::Goodput => "requests_per_second",
         Metric::OutputThroughput | Metric::TotalTokenThroughput => "tokens_per_second",
         _ => "seconds",

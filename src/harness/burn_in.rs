@@ -33,7 +33,7 @@ impl Session<'_> {
 
     async fn burn_in_side(&mut self, start: &StartPlan) -> Result<()> {
         self.launch(start).await?;
-        let loads = start.rounds.iter().filter(|round| round.phase == Phase::Load);
+        let loads = start.rounds.iter().filter(|round| round.phase != Phase::Reference);
         let load = |round: &RoundPlan| round.point.load.rank().1;
         let Some(round) = loads.max_by(|a, b| load(a).total_cmp(&load(b))) else { return Ok(()) };
         let wire = self.wire(start, round)?;

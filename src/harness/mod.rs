@@ -10,6 +10,7 @@ mod prompts;
 mod resume;
 mod round;
 mod run_record;
+mod search;
 mod selftest_file;
 mod server_handle;
 mod session;

@@ -21,6 +21,10 @@ pub(super) fn take_up(
     plan: &mut Plan,
     fresh: &StoredRun,
 ) -> Result<StoredRun> {
+    if plan.searches() {
+        return Err(Error::usage("a search cannot be taken up again")
+            .with_hint("leave `--resume` out: what it tried so far is no part of a new search"));
+    }
     let mut run = store.load_run(run_id)?;
     if run.status == RunStatus::Complete {
         return Err(Error::usage(format!("run `{run_id}` is complete"))

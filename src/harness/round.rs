@@ -19,19 +19,30 @@ use crate::report::lossy::LossyReporter;
 use crate::report::progress::Event;
 use crate::scenario::{Load, PromptSpec};
 use crate::settings::ApiChoice;
-use crate::summary::{self, RoundInput};
+use crate::summary::{self, RoundInput, Summary};
 use crate::transport::FailureKind;
 
 /// The warm-up of a rate-1 reference: that rate would take a minute for three windows.
 const REFERENCE_WARM_UP: Duration = Duration::from_secs(3);
 
+/// What a round came to.
+pub(super) struct RoundResult {
+    pub(super) summary: Summary,
+    pub(super) status: RoundStatus,
+}
+
 impl Session<'_> {
     /// Warm-up, window, record.
-    pub(super) async fn round(&mut self, start: &StartPlan, plan: &RoundPlan) -> Result<()> {
+    /// `None` if it was interrupted before it began.
+    pub(super) async fn round(
+        &mut self,
+        start: &StartPlan,
+        plan: &RoundPlan,
+    ) -> Result<Option<RoundResult>> {
         let wire = self.wire(start, plan)?;
         let warm_up = self.warm_up(&wire, plan).await?;
         if self.is_interrupted() {
-            return Ok(());
+            return Ok(None);
         }
         let clock = self.clock;
         let at = clock.wall(clock.now_ns());
@@ -71,8 +82,8 @@ impl Session<'_> {
             reported: BTreeMap::new(),
             itl_by_position_ms: outcome.positions.means_ms(),
         };
-        self.keep(round, outcome, plan)?;
-        cut.or(lost).map_or(Ok(()), Err)
+        let result = self.keep(round, outcome, plan)?;
+        cut.or(lost).map_or(Ok(Some(result)), Err)
     }
 
     /// Who watches a side: as in the round before, where its server has not moved.
@@ -108,7 +119,12 @@ impl Session<'_> {
         drive::run_round(wire, self.clock, job, &self.interrupt, &mut show).await
     }
 
-    fn keep(&mut self, round: StoredRound, outcome: RoundOutcome, plan: &RoundPlan) -> Result<()> {
+    fn keep(
+        &mut self,
+        round: StoredRound,
+        outcome: RoundOutcome,
+        plan: &RoundPlan,
+    ) -> Result<RoundResult> {
         for finding in &outcome.findings {
             self.find_once(finding.clone().at(round.point.clone()));
         }
@@ -133,7 +149,8 @@ impl Session<'_> {
             summary: &summary,
             status: &status,
         });
-        refused(&outcome.records).map_or(Ok(()), Err)
+        let result = RoundResult { summary, status: round.status };
+        refused(&outcome.records).map_or(Ok(result), Err)
     }
 
     /// Reports a finding unless an earlier round of the load point had one of its kind.
@@ -180,8 +197,9 @@ impl Session<'_> {
             // One engine sees both sides: the same text again would come from its prefix cache.
             salt = salt.named(start.side.name());
         }
-        let first = Plan::first_prompt(start, plan);
-        let highest = self.plan.points.iter().map(|p| in_flight(p.load)).max().unwrap_or(1);
+        let first = Plan::first_prompt(start, plan) + plan.first_prompt;
+        let planned = self.plan.points.iter().chain([&plan.point]);
+        let highest = planned.map(|p| in_flight(p.load)).max().unwrap_or(1);
         let client =
             server_handle::client(&live.url, self.settings, highest as usize + SPARE_CONNECTIONS)?;
         Ok(Arc::new(Wire {
@@ -237,7 +255,7 @@ fn expected_length(plan: &RoundPlan, e2el_s: Option<f64>) -> Duration {
 }
 
 /// Requests that a load may have in flight, for the size of the pool.
-fn in_flight(load: Load) -> u32 {
+pub(super) fn in_flight(load: Load) -> u32 {
     match load {
         Load::Concurrency(n) => n,
         // Idle connections beyond these are closed and opened anew: rare, and counted as connects.

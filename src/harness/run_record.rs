@@ -118,7 +118,8 @@ fn stored_points(plan: &Plan) -> Vec<StoredPoint> {
         move |point: &LoadPoint| StoredPoint { id: point.id(), phase, point: point.clone() }
     };
     let references = plan.references.iter().map(stored(Phase::Reference));
-    references.chain(plan.points.iter().map(stored(Phase::Load))).collect()
+    let phase = if plan.searches() { Phase::Search } else { Phase::Load };
+    references.chain(plan.points.iter().map(stored(phase))).collect()
 }
 
 /// The settings that shape the figures, as text.
@@ -131,6 +132,9 @@ fn settings_text(settings: &Settings) -> BTreeMap<String, String> {
     }
     put("rounds", settings.rounds.to_string());
     put("slot_start", format!("{:?}", settings.slot_start).to_lowercase());
+    if let Some(search) = settings.search {
+        put("search", format!("{search:?}").to_lowercase());
+    }
     put("warm_up_time_s", settings.warm_up_time.as_secs_f64().to_string());
     put("cool_down_s", settings.cool_down.as_secs_f64().to_string());
     put("reference_requests", settings.reference_requests.to_string());

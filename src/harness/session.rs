@@ -245,7 +245,12 @@ impl<'a> Session<'a> {
                         return Ok(());
                     }
                 }
-                self.round(start, round).await?;
+                match round.phase {
+                    Phase::Search => self.search(start, round).await?,
+                    Phase::Load | Phase::Reference | Phase::WarmUp => {
+                        self.round(start, round).await?;
+                    }
+                }
             }
         }
         Ok(())
@@ -269,7 +274,7 @@ impl<'a> Session<'a> {
         round.phase == Phase::Load && (limit_met || asked)
     }
 
-    async fn cool_down(&self) {
+    pub(super) async fn cool_down(&self) {
         if !self.settings.cool_down.is_zero() {
             tokio::select! {
                 () = tokio::time::sleep(self.settings.cool_down) => {}

@@ -29,6 +29,7 @@ impl Plan {
         }
         for (phase, what, least) in [
             (Phase::Load, "requests a round", LEAST_REQUESTS),
+            (Phase::Search, "requests a load", LEAST_REQUESTS),
             (Phase::Reference, "requests of the reference", LEAST_REFERENCE_REQUESTS),
         ] {
             let before = self.requests(phase);

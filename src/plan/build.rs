@@ -6,7 +6,7 @@ use super::{Design, Expectation, Phase, Plan, RoundPlan, Side, StartPlan, StopRu
 use crate::error::{Error, Result};
 use crate::rng::Seed;
 use crate::scenario::{Length, Load, LoadPoint, PromptSpec, REFERENCE_GROUP, REFERENCE_PER_S};
-use crate::settings::{Launch, Settings, Target, extra_body};
+use crate::settings::{Launch, SearchAxis, Settings, Target, extra_body};
 
 /// Pairs of rounds where two routes alternate within a start and nothing else is said: the fewest
 /// that a gate accepts.
@@ -33,9 +33,14 @@ pub fn build_points(mut points: Vec<LoadPoint>, settings: &Settings) -> Result<P
     extra_body::check(&settings.extra_body)?;
     let design = design(settings)?;
     run_up(&mut points);
+    if let Some(search) = settings.search {
+        points = begins(points, search, settings)?;
+        check_search(design, settings)?;
+    }
     let references =
         if settings.skip.reference { Vec::new() } else { references(&points, settings) };
     let passes = match design {
+        _ if settings.search.is_some() => 1,
         Design::Routes if settings.rounds <= 1 => ROUTES_ROUNDS,
         _ => settings.rounds.max(1),
     };
@@ -108,6 +113,55 @@ fn run_up(points: &mut [LoadPoint]) {
             kind_a.cmp(&kind_b).then(load_a.total_cmp(&load_b))
         });
     }
+}
+
+/// Where the search of each scenario begins: at the middle one of its loads of that kind.
+fn begins(points: Vec<LoadPoint>, axis: SearchAxis, settings: &Settings) -> Result<Vec<LoadPoint>> {
+    let series = points.chunk_by(|a, b| a.group == b.group && a.scenario == b.scenario);
+    series
+        .map(|series| {
+            let fits = |point: &&LoadPoint| match axis {
+                SearchAxis::Declared => true,
+                SearchAxis::Concurrency => matches!(point.load, Load::Concurrency(_)),
+                SearchAxis::Rate => matches!(point.load, Load::RequestRate(_)),
+            };
+            let declared: Vec<&LoadPoint> = series.iter().filter(fits).collect();
+            let mut begin = declared.get(declared.len() / 2).map_or(&series[0], |p| *p).clone();
+            if declared.is_empty() {
+                begin.load = match axis {
+                    SearchAxis::Rate => Load::request_rate(1.0).into(),
+                    _ => Load::Concurrency(if settings.is_simulated() { 4 } else { 16 }),
+                };
+            }
+            if begin.slo.is_none() {
+                let place = format!("{}/{}", begin.group, begin.scenario);
+                return Err(Error::usage(format!("`{place}` has no SLO to search the capacity of"))
+                    .with_hint("add limits: `--goodput ttft:200 tpot:30`, or `goodput = { ttft_ms = 200 }` in the scenario"));
+            }
+            Ok(begin)
+        })
+        .collect()
+}
+
+/// A search is made once in each start of a server.
+fn check_search(design: Design, settings: &Settings) -> Result<()> {
+    if design == Design::Routes {
+        return Err(Error::usage("a search cannot alternate between two URLs")
+            .with_hint("search each by itself, the first with `--save-baseline NAME`, the second with `--baseline NAME`"));
+    }
+    if settings.rounds > 1 {
+        return Err(Error::usage(format!("{} rounds of a search are asked for", settings.rounds))
+            .with_hint("a search is made once in each start: repeat it by `--starts`"));
+    }
+    Ok(())
+}
+
+/// A round of a search at this load, as it would be planned.
+#[must_use]
+pub fn at_load(begin: &RoundPlan, load: Load, settings: &Settings, block: u32) -> RoundPlan {
+    let point = LoadPoint { load, ..begin.point.clone() };
+    let layout = Layout { points: &[], references: &[], passes: 1, settings };
+    layout.round(Phase::Search, &point, block, 0)
 }
 
 /// One reference per pair of lengths and prompts, in the order these first appear.
@@ -186,9 +240,9 @@ impl Layout<'_> {
                 let seed = self.settings.seed.named("order").nth(u64::from(block));
                 shuffled(self.points.len(), seed.nth(u64::from(pass)))
             };
-            rounds.extend(
-                order.into_iter().map(|i| self.round(Phase::Load, &self.points[i], block, pass)),
-            );
+            let phase = if self.settings.search.is_some() { Phase::Search } else { Phase::Load };
+            rounds
+                .extend(order.into_iter().map(|i| self.round(phase, &self.points[i], block, pass)));
         }
         rounds
     }
@@ -201,10 +255,16 @@ impl Layout<'_> {
             // stored baseline can be paired with later runs.
             seed: self.settings.seed.named(&point.id()).nth(u64::from(block)).nth(u64::from(pass)),
             stop: match phase {
-                Phase::Load => stop_rule(point, self.settings),
+                Phase::Load => {
+                    stop_rule(point, default_requests(point, self.settings), self.settings)
+                }
+                Phase::Search => {
+                    stop_rule(point, search_requests(point, self.settings), self.settings)
+                }
                 Phase::Reference | Phase::WarmUp => by_count(point, point.num_prompts.unwrap_or(1)),
             },
             point: point.clone(),
+            first_prompt: 0,
         }
     }
 }
@@ -223,12 +283,12 @@ fn shuffled(count: usize, seed: Seed) -> Vec<usize> {
 
 /// When a round ends. Flags win over the scenario; a count, a time, or the later of both, which
 /// twice the time bounds; without either the default count for the load.
-fn stop_rule(point: &LoadPoint, settings: &Settings) -> StopRule {
+fn stop_rule(point: &LoadPoint, default: u32, settings: &Settings) -> StopRule {
     let requests = settings.num_prompts.or(point.num_prompts);
     let time_s =
         settings.measurement_time.map(|time| time.as_secs_f64()).or(point.measurement_time_s);
     match (requests, time_s) {
-        (None, None) => by_count(point, default_requests(point, settings)),
+        (None, None) => by_count(point, default),
         (Some(requests), None) => by_count(point, requests.max(1)),
         (requests, Some(time_s)) => StopRule {
             requests: requests.unwrap_or(1).max(1),
@@ -246,6 +306,11 @@ fn by_count(point: &LoadPoint, requests: u32) -> StopRule {
         Load::RequestRate(rate) => f64::from(requests) / rate.per_s,
     };
     StopRule { requests, min_time_s: 0.0, max_time_s: LONGEST_ROUND_S.max(2.0 * offered_s) }
+}
+
+/// Twice as many: where a limit is crossed hangs on the slowest twentieth of the requests.
+fn search_requests(point: &LoadPoint, settings: &Settings) -> u32 {
+    default_requests(point, settings).saturating_mul(2)
 }
 
 /// max(128, 4 C) in a closed loop (32 at concurrency 1), max(128, 10 s × rate) in an open one, and

@@ -164,6 +164,9 @@ fn stop_text(stop: &StopRule, phase: Phase) -> String {
     let requests = match phase {
         Phase::Reference => format!("{} at 1/s", plural(stop.requests as usize, "request")),
         Phase::Load | Phase::WarmUp => plural(stop.requests as usize, "request"),
+        Phase::Search => {
+            format!("{} a load, searching from here", plural(stop.requests as usize, "request"))
+        }
     };
     match (stop.min_time_s > 0.0, stop.requests > 1) {
         (false, _) => requests,

@@ -9,6 +9,9 @@ const WARM_UP_WINDOWS: f64 = 3.0;
 /// The least completions of such a window.
 const WARM_UP_WINDOW: f64 = 16.0;
 
+/// Loads that a search tries in a start: twice up, once too far, five times between.
+const LOADS_OF_A_SEARCH: f64 = 8.0;
+
 /// How fast the server is expected to be, and what the run adds. All in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Expectation {
@@ -110,7 +113,9 @@ fn estimate_round(round: &RoundPlan, expected: &Expectation) -> Estimate {
     let in_flight = (per_s * e2e_s).max(WARM_UP_WINDOW);
     // A reference follows no load and needs no warm-up of its own.
     let warm_up_s = match round.phase {
-        Phase::Load => (WARM_UP_WINDOWS * in_flight / per_s).min(expected.warm_up_limit_s),
+        Phase::Load | Phase::Search => {
+            (WARM_UP_WINDOWS * in_flight / per_s).min(expected.warm_up_limit_s)
+        }
         Phase::Reference | Phase::WarmUp => 0.0,
     };
     let stop = round.stop;
@@ -119,13 +124,15 @@ fn estimate_round(round: &RoundPlan, expected: &Expectation) -> Estimate {
         .max(3.0 * e2e_s)
         .min(stop.max_time_s);
     // The load is kept up through the ramp and until the last measured request has ended.
-    let requests = per_s * (warm_up_s + e2e_s + window_s + e2e_s);
+    let rounds = if round.phase == Phase::Search { LOADS_OF_A_SEARCH } else { 1.0 };
+    let seconds = rounds * (warm_up_s + e2e_s + window_s + e2e_s);
+    let requests = per_s * seconds;
     let input = match round.point.input.mean() {
         0.0 => expected.file_tokens,
         tokens => tokens,
     };
     Estimate {
-        seconds: warm_up_s + e2e_s + window_s + e2e_s,
+        seconds,
         input_tokens: requests * input,
         output_tokens: requests * round.point.output.mean(),
     }

@@ -7,6 +7,7 @@ pub mod estimate;
 mod list;
 pub mod phase;
 pub mod schedule;
+pub mod search;
 
 pub use build::build_points;
 pub use describe::{ListFormat, list};
@@ -89,6 +90,12 @@ impl Plan {
         }
     }
 
+    /// Whether it searches for the SLO capacity.
+    #[must_use]
+    pub fn searches(&self) -> bool {
+        self.starts.iter().flat_map(|start| &start.rounds).any(|r| r.phase == Phase::Search)
+    }
+
     /// The reference that this load point is expressed against; `None` if references are left out.
     #[must_use]
     pub fn reference_of(&self, point: &LoadPoint) -> Option<&LoadPoint> {
@@ -134,7 +141,7 @@ impl Plan {
             // `Debug` of numbers is exact, and each part is named; a path is not part of the work.
             // Arrivals were not always scaled: those of before are other work.
             let arrivals = match (round.phase, point.load) {
-                (Phase::Load, Load::RequestRate(_)) => " scaled",
+                (Phase::Load | Phase::Search, Load::RequestRate(_)) => " scaled",
                 _ => "",
             };
             text.push_str(&format!(

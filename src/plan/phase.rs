@@ -15,6 +15,16 @@ pub enum Phase {
     Reference,
     /// A load point.
     Load,
+    /// A load tried in search of the highest that meets the SLO. In a plan: where the search begins.
+    Search,
+}
+
+impl Phase {
+    /// Whether its figures are judged: those of load points and of searches.
+    #[must_use]
+    pub fn is_judged(self) -> bool {
+        matches!(self, Self::Load | Self::Search)
+    }
 }
 
 /// Which side of a comparison. A run without another side is all `New`.
@@ -62,6 +72,8 @@ pub struct RoundPlan {
     pub seed: Seed,
     /// When it ends.
     pub stop: StopRule,
+    /// The number of the first prompt that it takes from a file, after those of the rounds before it.
+    pub first_prompt: u64,
 }
 
 impl RoundPlan {

@@ -74,7 +74,7 @@ impl Schedule {
             Load::RequestRate(rate) => Some(Arrivals {
                 gaps: match round.phase {
                     Phase::Reference => Gaps::Even,
-                    Phase::WarmUp | Phase::Load => {
+                    Phase::WarmUp | Phase::Load | Phase::Search => {
                         Gamma::new(rate.burstiness, 1.0).map_or(Gaps::Even, Gaps::Gamma)
                     }
                 },
@@ -88,7 +88,7 @@ impl Schedule {
         let (input, output) = (round.point.input.clone(), round.point.output.clone());
         let next = match round.phase {
             Phase::WarmUp => FIRST_WARM_UP_INDEX,
-            Phase::Reference | Phase::Load => 0,
+            Phase::Reference | Phase::Load | Phase::Search => 0,
         };
         Self { input, output, arrivals, seed, next }
     }

@@ -53,6 +53,7 @@ fn place(point: &PointInput, side: &SideInput, (block, start): (&str, &str)) -> 
         Phase::WarmUp => "warm_up",
         Phase::Reference => "reference",
         Phase::Load => "load",
+        Phase::Search => "search",
     };
     [
         field(&side.name),
@@ -76,8 +77,8 @@ fn number_rows(text: &mut String, place: &str, summary: &Summary) {
             let count = summary.distributions.get(&metric).map(|d| d.count);
             let count = count.unwrap_or(summary.completed + summary.failed);
             let name = statistic.map_or("", Statistic::name);
-            // The error rate is kept as a share, as in JSON.
-            let unit = if metric == Metric::ErrorRate { "share" } else { metric.unit() };
+            // Kept as a share, as in JSON.
+            let unit = if metric.is_share() { "share" } else { metric.unit() };
             text.push_str(&format!("{place},{},{name},{unit},{value},{count}\n", metric.name()));
         }
     }

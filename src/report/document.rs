@@ -6,12 +6,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Knee, PointInput, PointSide, ReportInput, SideInput};
+use crate::compare::capacity::{SearchedStart, SloCapacity};
 use crate::compare::{Cell, Comparison, GateResult, Mode, SuiteResult};
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::record::stored::{Health, RoundStatus, StoredSide};
 use crate::record::{Finding, ServerState};
-use crate::scenario::Load;
+use crate::scenario::{Load, Slo};
 use crate::summary::Summary;
 use crate::transport::FailureKind;
 
@@ -37,6 +38,9 @@ pub struct Document {
     pub groups: Vec<GroupDocument>,
     /// Latency against throughput.
     pub multiples: Vec<MultiplesDocument>,
+    /// What searches found.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slo_capacities: Vec<CapacityDocument>,
 }
 
 /// What a run is known by.
@@ -161,6 +165,40 @@ pub struct TurningDocument {
     pub interval: Option<(f64, f64)>,
 }
 
+/// The SLO capacity of one scenario on one side.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)] // the fields of `SloCapacity` of the same names
+pub struct CapacityDocument {
+    pub group: String,
+    pub scenario: String,
+    pub side: String,
+    pub unit: &'static str,
+    pub slo: Slo,
+    pub capacity: Option<f64>,
+    pub interval: Option<(f64, f64)>,
+    pub limited_by: Option<&'static str>,
+    pub words: String,
+    pub starts: Vec<CapacityStart>,
+}
+
+/// One start of a search; `capacity` is null where it was not found.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct CapacityStart {
+    pub block: u32,
+    pub capacity: Option<f64>,
+    pub tried: Vec<CapacityTried>,
+}
+
+/// A load that was tried.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct CapacityTried {
+    pub load: f64,
+    pub good_share: f64,
+    pub met: bool,
+}
+
 impl Document {
     /// The document of `input`.
     #[must_use]
@@ -177,6 +215,7 @@ impl Document {
             findings: input.all_findings().into_iter().cloned().collect(),
             groups: input.groups().into_iter().map(|g| group_document(input, g)).collect(),
             multiples: input.knees.iter().map(|k| multiples_document(input, k)).collect(),
+            slo_capacities: input.capacities.iter().map(|c| capacity_document(input, c)).collect(),
         }
     }
 }
@@ -299,7 +338,9 @@ fn metrics(summary: &Summary) -> Map<String, Value> {
     for measure in [Metric::RequestThroughput, Metric::OutputThroughput] {
         fields.insert(measure.key(), number(summary.get(Measure::rate(measure))));
     }
-    for measure in [Metric::TotalTokenThroughput, Metric::Goodput, Metric::ErrorRate] {
+    for measure in
+        [Metric::TotalTokenThroughput, Metric::Goodput, Metric::GoodShare, Metric::ErrorRate]
+    {
         fields.insert(measure.key(), number(summary.get(Measure::rate(measure))));
     }
     fields.insert("completed".into(), summary.completed.into());
@@ -314,6 +355,30 @@ fn metrics(summary: &Summary) -> Map<String, Value> {
 /// JSON has no NaN: what is not finite is null.
 fn number(value: Option<f64>) -> Value {
     value.map_or(Value::Null, Value::from)
+}
+
+fn capacity_document(input: &ReportInput, found: &SloCapacity) -> CapacityDocument {
+    let start = |start: &SearchedStart| CapacityStart {
+        block: start.block,
+        capacity: start.value(),
+        tried: start
+            .tried
+            .iter()
+            .map(|t| CapacityTried { load: t.level, good_share: t.good_share, met: t.met })
+            .collect(),
+    };
+    CapacityDocument {
+        group: found.group.clone(),
+        scenario: found.scenario.clone(),
+        side: input.sides.get(found.side).map(|s| s.name.clone()).unwrap_or_default(),
+        unit: found.axis.unit(),
+        slo: found.slo,
+        capacity: found.value,
+        interval: found.interval.map(|ci| (ci.low, ci.high)),
+        limited_by: found.limited_by,
+        words: found.words(),
+        starts: found.starts.iter().map(start).collect(),
+    }
 }
 
 fn multiples_document(input: &ReportInput, knee: &Knee) -> MultiplesDocument {

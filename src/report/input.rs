@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::compare::capacity::SloCapacity;
 use crate::compare::knee::Knee;
 use crate::compare::{Comparison, GateResult};
 use crate::metric::Measure;
@@ -25,6 +26,8 @@ pub struct ReportInput {
     pub gate: GateResult,
     /// Latency against throughput, per scenario and side.
     pub knees: Vec<Knee>,
+    /// What searches found, per scenario and side.
+    pub capacities: Vec<SloCapacity>,
     /// Findings beyond those stored in the runs.
     pub findings: Vec<Finding>,
 }
@@ -149,7 +152,13 @@ impl ReportInput {
     /// Whether a group has a load point beside its reference.
     #[must_use]
     pub fn has_load(&self, group: &str) -> bool {
-        self.points.iter().any(|p| p.point.group == group && p.phase == Phase::Load)
+        self.points.iter().any(|p| p.point.group == group && p.phase.is_judged())
+    }
+
+    /// Whether any load point has an SLO.
+    #[must_use]
+    pub fn has_slo(&self) -> bool {
+        self.points.iter().any(|p| p.point.slo.is_some())
     }
 
     /// The names of the groups, in the order of the points.

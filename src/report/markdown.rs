@@ -1,10 +1,9 @@
 //! The report as Markdown: a comment on a pull request, a step's summary, the engineers' table.
 
 use super::view::figures::{self, ChangeRow};
-use super::view::{COLUMNS, banner, compare, value};
+use super::view::{banner, columns, compare, value};
 use super::{Report, ReportInput};
 use crate::metric::Measure;
-use crate::plan::Phase;
 
 /// Longest text: what forges take as a comment is 65 536 characters.
 pub const LIMIT_BYTES: usize = 60_000;
@@ -165,8 +164,9 @@ fn figure_lines(text: &mut Bounded, input: &ReportInput) {
         head.push("side".into());
     }
     let texts = head.len();
-    head.extend(COLUMNS.iter().map(|m| format!("{} ({})", m.label(), m.metric.unit())));
-    let mut lines = vec![line(&head), rule(texts, COLUMNS.len())];
+    let columns = columns(input);
+    head.extend(columns.iter().map(|m| format!("{} ({})", m.label(), m.metric.unit())));
+    let mut lines = vec![line(&head), rule(texts, columns.len())];
     for point in &input.points {
         for (index, side) in input.sides.iter().enumerate() {
             let Some(figures) = point.side(index) else { continue };
@@ -178,11 +178,11 @@ fn figure_lines(text: &mut Bounded, input: &ReportInput) {
             if several {
                 cells.push(name(&side.name));
             }
-            cells.extend(COLUMNS.iter().map(|m| value(*m, point.get(index, *m))));
+            cells.extend(columns.iter().map(|m| value(*m, point.get(index, *m))));
             lines.push(line(&cells));
         }
     }
-    let loads = input.points.iter().filter(|p| p.phase == Phase::Load).count();
+    let loads = input.points.iter().filter(|p| p.phase.is_judged()).count();
     let few = loads <= 12 && !several;
     if !few {
         text.push("\n<details><summary>all figures</summary>\n");

@@ -124,7 +124,7 @@ struct Column {
     width: usize,
 }
 
-fn columns(width: usize) -> Vec<Column> {
+fn columns(input: &ReportInput, width: usize) -> Vec<Column> {
     let column = |measure, head| Column { measure, head, width: COLUMN };
     let mut columns = vec![
         column(Measure::QPS, "QPS"),
@@ -139,6 +139,13 @@ fn columns(width: usize) -> Vec<Column> {
         columns.insert(1, column(Measure::THROUGHPUT, "output"));
         columns.insert(5, column(Measure::ITL_P50, "ITL"));
     }
+    if input.has_slo() {
+        let good = Column { measure: Measure::GOOD_SHARE, head: "good", width: LAST };
+        columns.insert(columns.len() - 1, good);
+        if width >= WIDE {
+            columns.insert(columns.len() - 2, column(Measure::GOODPUT, "goodput"));
+        }
+    }
     columns
 }
 
@@ -149,7 +156,7 @@ fn unit(measure: Measure) -> String {
 }
 
 fn table(input: &ReportInput, width: usize, color: Color) -> String {
-    let columns = columns(width);
+    let columns = columns(input, width);
     let first = width - columns.iter().map(|c| c.width).sum::<usize>();
     let heads: String = columns.iter().map(|c| right(c.head, c.width)).collect();
     let units: String = columns.iter().map(|c| right(&unit(c.measure), c.width)).collect();

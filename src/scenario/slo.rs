@@ -14,7 +14,13 @@ pub struct Slo {
     pub tpot_ms: Option<f64>,
     /// Highest E2EL, ms.
     pub e2el_ms: Option<f64>,
+    /// Least share of the requests that must be good for a load to meet it; none: 0.95.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
 }
+
+/// The least share of good requests where nothing else is said.
+const LEAST_SHARE: f64 = 0.95;
 
 impl Slo {
     /// No limit yet.
@@ -44,6 +50,19 @@ impl Slo {
         self
     }
 
+    /// Sets the least share of the requests that must be good for a load to meet it.
+    #[must_use]
+    pub fn share(mut self, share: f64) -> Self {
+        self.share = Some(share);
+        self
+    }
+
+    /// The least share of good requests.
+    #[must_use]
+    pub(crate) fn least_share(&self) -> f64 {
+        self.share.unwrap_or(LEAST_SHARE)
+    }
+
     /// Whether the limits make sense.
     ///
     /// # Errors
@@ -54,6 +73,14 @@ impl Slo {
         if limits.iter().all(|(_, limit)| limit.is_none()) {
             return Err(Error::scenario("goodput without a limit")
                 .with_hint("set one of `ttft_ms`, `tpot_ms`, `e2el_ms`"));
+        }
+        if let Some(share) = self.share
+            && !(share > 0.0 && share <= 1.0)
+        {
+            return Err(Error::scenario(format!(
+                "goodput `share` is {share}, not a share of the requests"
+            ))
+            .with_hint("write for example 0.95 or 0.99"));
         }
         for (name, limit) in limits {
             if let Some(limit) = limit

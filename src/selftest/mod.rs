@@ -305,6 +305,7 @@ pub fn round_job(
             round: 0,
             seed: Seed(0),
             stop: StopRule { requests, min_time_s: window.as_secs_f64(), max_time_s: 600.0 },
+            first_prompt: 0,
         },
         side: Side::New,
         block: 0,

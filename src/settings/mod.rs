@@ -217,6 +217,8 @@ pub struct Settings {
     pub budget: Option<Duration>,
     /// How the slots of a closed loop begin.
     pub slot_start: SlotStart,
+    /// Search for the highest load that meets the SLO, in place of the declared loads.
+    pub search: Option<SearchAxis>,
     /// Which phases are left out.
     pub skip: Skip,
     /// Failed / attempted above which a load point is stopped.
@@ -235,6 +237,19 @@ pub struct Settings {
     pub resume: Option<String>,
     /// The run's name, for its folder; none: the plan's hash.
     pub name: Option<String>,
+}
+
+/// What is searched for the SLO capacity.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchAxis {
+    /// What the scenario declares.
+    #[default]
+    Declared,
+    /// Requests in flight.
+    Concurrency,
+    /// Requests per second.
+    Rate,
 }
 
 /// How the slots of a closed loop send their first requests.
@@ -342,6 +357,7 @@ impl Settings {
             looks: Vec::new(),
             budget: None,
             slot_start: SlotStart::Spread,
+            search: None,
             skip: Skip::default(),
             max_error_rate: 0.5,
             stop_when_saturated: false,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::launch::LaunchSpec;
-use super::{ApiChoice, PromptForm, Settings, SlotStart, TriState, value};
+use super::{ApiChoice, PromptForm, SearchAxis, Settings, SlotStart, TriState, value};
 use crate::rng::Seed;
 
 /// The settings of `[run]` and of the flags of the same names. What is not given is left as it is.
@@ -63,6 +63,9 @@ pub struct Overrides {
     /// How the slots of a closed loop begin
     #[arg(long, value_enum, value_name = "HOW", help_heading = "Load")]
     pub slot_start: Option<SlotStart>,
+    /// Search for the highest load that meets the SLO, from the declared ones on
+    #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "declared", help_heading = "Load")]
+    pub search: Option<SearchAxis>,
     /// Answers run to their full length: on, off or auto (where the server takes it)
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "on", help_heading = "Load")]
     pub ignore_eos: Option<TriState>,
@@ -105,6 +108,7 @@ impl Overrides {
         set_some(&mut settings.budget, &self.budget);
         set(&mut settings.looks, &self.looks);
         set(&mut settings.slot_start, &self.slot_start);
+        set_some(&mut settings.search, &self.search);
         set(&mut settings.ignore_eos, &self.ignore_eos);
         set(&mut settings.prompt_form, &self.prompt_form);
         set(&mut settings.replay_prompts, &self.replay_prompts);

@@ -2,6 +2,7 @@
 
 pub mod distribution;
 mod failure_words;
+pub mod good;
 pub mod goodput;
 pub mod health;
 pub mod measured;
@@ -15,7 +16,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::metric::{Measure, Metric};
+use crate::record::stored::RoundStatus;
 use crate::record::{GapHistogram, RequestRecord, StoredRound};
+use crate::scenario::Slo;
 use crate::transport::{FailureKind, TokenSource};
 
 pub use distribution::Distribution;
@@ -50,6 +53,16 @@ pub struct Summary {
     pub total_token_throughput: Option<f64>,
     /// Requests per second that meet the SLO; `None` without an SLO.
     pub goodput: Option<f64>,
+    /// The highest load that meets the SLO, where this is of a search for it.
+    #[serde(skip)]
+    pub slo_capacity: Option<f64>,
+    /// The logarithm of latency / limit (the largest of a request's) that the least share of good
+    /// requests stays below: at most 0 where the SLO is met. Infinite where too many failed.
+    #[serde(skip)]
+    pub slo_excess: Option<f64>,
+    /// The measured requests by the limits of the SLO; `None` without one.
+    #[serde(skip)]
+    pub good: Option<good::GoodCounts>,
     /// Measured requests that completed.
     pub completed: u64,
     /// Measured requests that failed; of a round that was stopped before its window opened, all that
@@ -88,6 +101,27 @@ impl Summary {
         (attempted > 0).then(|| self.failed as f64 / attempted as f64)
     }
 
+    /// Good / attempted requests: those that failed are not good either. `None` without an SLO or
+    /// without single requests.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // counts of requests
+    pub fn good_share(&self) -> Option<f64> {
+        let attempted = self.completed + self.failed;
+        self.good.filter(|_| attempted > 0).map(|counts| counts.good as f64 / attempted as f64)
+    }
+
+    /// Whether a load point of this status meets its SLO: enough good requests, few failures, and a
+    /// backlog that does not grow. `None` without an SLO or requests.
+    #[must_use]
+    pub fn meets(&self, slo: &Slo, status: RoundStatus) -> Option<bool> {
+        if status.is_failing() {
+            return Some(false);
+        }
+        let share = self.good_share()?;
+        let few_errors = self.error_rate().unwrap_or(0.0) <= good::MOST_ERRORS;
+        Some(share >= slo.least_share() && few_errors && status != RoundStatus::Saturated)
+    }
+
     /// One number: latencies in ms, rates per second, error rate as a share.
     #[must_use]
     pub fn get(&self, measure: Measure) -> Option<f64> {
@@ -96,7 +130,9 @@ impl Summary {
             Metric::OutputThroughput => self.output_throughput,
             Metric::TotalTokenThroughput => self.total_token_throughput,
             Metric::Goodput => self.goodput,
+            Metric::GoodShare => self.good_share(),
             Metric::ErrorRate => self.error_rate(),
+            Metric::SloCapacity => self.slo_capacity,
             metric => self.distributions.get(&metric)?.get(measure.statistic?),
         }
     }
@@ -121,7 +157,9 @@ pub fn values_ms(rounds: &[RoundInput<'_>], metric: Metric) -> Vec<f64> {
         | Metric::OutputThroughput
         | Metric::TotalTokenThroughput
         | Metric::Goodput
-        | Metric::ErrorRate => return Vec::new(),
+        | Metric::GoodShare
+        | Metric::ErrorRate
+        | Metric::SloCapacity => return Vec::new(),
     };
     let records = rounds.iter().flat_map(|input| input.records);
     records.filter(|record| record.is_sample()).filter_map(of).collect()

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::good::excess;
 use super::{Distribution, RoundInput, Summary, goodput, reported, values_ms};
 use crate::metric::Metric;
 use crate::record::request::Part;
@@ -22,12 +23,15 @@ pub fn summarise(rounds: &[RoundInput<'_>], slo: Option<Slo>) -> Summary {
     for input in rounds {
         let ramp_counts = is_cut_in_ramp(input.round);
         count_requests(&mut summary, input.records, ramp_counts);
+        count_good(&mut summary, input.records, slo.as_ref());
         if input.round.reported.is_empty() {
             rates.add(input, slo.as_ref());
         } else {
             rates.add_reported(input);
         }
     }
+    summary.slo_excess =
+        slo.and_then(|slo| excess(rounds.iter().flat_map(|input| input.records), &slo));
     reported::fill(&mut summary, rounds);
     summary.duration_s = rates.length_s;
     let per_second = |sum: f64| Some(sum / rates.length_s).filter(|rate| rate.is_finite());
@@ -99,6 +103,12 @@ fn input_tokens(record: &RequestRecord) -> u32 {
 /// Whether too much failed before the window opened: then only the ramp shows failures.
 fn is_cut_in_ramp(round: &StoredRound) -> bool {
     round.status == RoundStatus::Stopped && round.window_open_ns == round.window_close_ns
+}
+
+fn count_good(summary: &mut Summary, records: &[RequestRecord], slo: Option<&Slo>) {
+    let Some(slo) = slo else { return };
+    let counts = summary.good.get_or_insert_default();
+    records.iter().filter(|r| r.part == Part::Measured).for_each(|r| counts.add(r, slo));
 }
 
 fn count_requests(summary: &mut Summary, records: &[RequestRecord], ramp_counts: bool) {

@@ -18,7 +18,7 @@ pub(crate) fn round(load: RequestRate, seed: u64) -> RoundPlan {
         measurement_time_s: None,
     };
     let stop = StopRule { requests: 10, min_time_s: 0.0, max_time_s: 60.0 };
-    RoundPlan { phase: Phase::Load, point, round: 0, seed: Seed(seed), stop }
+    RoundPlan { phase: Phase::Load, point, round: 0, seed: Seed(seed), stop, first_prompt: 0 }
 }
 
 fn gaps_s(load: RequestRate, seed: u64, count: usize) -> Vec<f64> {

@@ -30,7 +30,7 @@ pub(crate) fn run(id: &str) -> StoredRun {
         output: Length::LogNormal { median: 128.0, sigma: 0.5 },
         load: Load::Concurrency(16),
         prompt: PromptSpec::Synthetic,
-        slo: Some(Slo { ttft_ms: Some(200.0), tpot_ms: Some(30.0), e2el_ms: None }),
+        slo: Some(Slo { ttft_ms: Some(200.0), tpot_ms: Some(30.0), e2el_ms: None, share: None }),
         num_prompts: None,
         measurement_time_s: Some(10.0),
     };

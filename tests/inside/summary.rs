@@ -70,7 +70,7 @@ fn near(value: Option<f64>, right: f64) -> bool {
 
 #[test]
 fn every_number_of_a_round_by_hand() {
-    let slo = Slo { ttft_ms: Some(300.0), tpot_ms: Some(100.0), e2el_ms: None };
+    let slo = Slo { ttft_ms: Some(300.0), tpot_ms: Some(100.0), e2el_ms: None, share: None };
     let measured = Measured::new(table());
     let summary = summarise(&[measured.input()], Some(slo));
     let rates = [

@@ -34,7 +34,7 @@ pub fn chart(against: Against<'_>, series: Vec<Series>) -> Chart {
         (Some(_), _) => "left: output tok/s; right: req/s".to_owned(),
         (None, true) => format!("{}, log scale", metric.unit()),
         (None, false) => match metric {
-            Metric::ErrorRate => "% of requests".to_owned(),
+            metric if metric.is_share() => "% of requests".to_owned(),
             _ => metric.unit().to_owned(),
         },
     };

@@ -10,6 +10,7 @@ pub mod load;
 pub mod multiples;
 pub mod pairs;
 pub mod pareto;
+pub mod search;
 pub mod timeline;
 
 use serde::Serialize;

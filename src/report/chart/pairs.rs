@@ -4,7 +4,6 @@ use super::axis::{AxisSpec, Scale};
 use super::frame::{Spec, draw};
 use super::{Chart, LegendItem, Point, Series, Weight};
 use crate::compare::Cell;
-use crate::metric::Metric;
 use crate::units;
 
 /// `Output throughput`: titles begin with a capital, as those of other charts.
@@ -17,7 +16,7 @@ fn capital(label: &str) -> String {
 #[must_use]
 pub fn chart(cell: &Cell, base: &str, new: &str) -> Option<Chart> {
     let shown = |v: Option<f64>| match cell.measure.metric {
-        Metric::ErrorRate => v.map(|share| share * 100.0),
+        metric if metric.is_share() => v.map(|share| share * 100.0),
         _ => v,
     };
     let pairs: Vec<(f64, Option<f64>, Option<f64>)> = (1_u32..)

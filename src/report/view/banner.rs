@@ -7,9 +7,9 @@ use serde::Serialize;
 use super::figures;
 use super::trust::{first_failure, trust};
 use super::{ID_LIMIT, Outcome, plural};
+use crate::compare::capacity::SloCapacity;
 use crate::compare::{Cell, Comparison, GateCause, GateReason, SuiteResult, Verdict};
 use crate::metric::Measure;
-use crate::plan::Phase;
 use crate::record::stored::RoundStatus;
 use crate::report::ReportInput;
 use crate::units;
@@ -81,7 +81,7 @@ pub fn banner(input: &ReportInput, ranked: &[(&Comparison, &Cell)]) -> Banner {
 /// The first sentence of every report.
 #[must_use]
 pub fn headline(input: &ReportInput) -> String {
-    let points = input.points.iter().filter(|p| p.phase == Phase::Load).count();
+    let points = input.points.iter().filter(|p| p.phase.is_judged()).count();
     if Outcome::of(input) == Outcome::Failed {
         return match failures(input) {
             kinds if kinds.is_empty() => match first_failure(input) {
@@ -285,6 +285,20 @@ pub fn overall(input: &ReportInput) -> Vec<String> {
     all.filter(|(_, s)| s.change.is_some()).take(OVERALL_TOLD).map(|(c, s)| line(c, s)).collect()
 }
 
+/// What searches found, a line a scenario and side.
+fn capacity_lines(input: &ReportInput) -> Vec<String> {
+    let several = super::capacity::places(input).len() > 1;
+    let line = |found: &SloCapacity| {
+        let words = super::group::capacity_line(input, found);
+        let place = format!("{}/{}", found.group, found.scenario);
+        match several {
+            true => format!("{}: {words}", super::shorten(&place, ID_LIMIT)),
+            false => words,
+        }
+    };
+    input.capacities.iter().take(KNEES_TOLD * input.sides.len()).map(line).collect()
+}
+
 /// Where the limit is: the peaks, knee and crossover, what saturated.
 #[must_use]
 pub fn limits(input: &ReportInput) -> Vec<String> {
@@ -302,6 +316,7 @@ pub fn limits(input: &ReportInput) -> Vec<String> {
             lines.push(format!("most {name}{whose}: {text} at {at}{}", others(input, measure)));
         }
     }
+    lines.extend(capacity_lines(input));
     let mine: Vec<_> = input.knees.iter().filter(|k| k.side == subject).collect();
     match mine.as_slice() {
         [only] => lines.extend(turning_lines(only)),

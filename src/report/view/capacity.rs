@@ -4,9 +4,11 @@ use serde::Serialize;
 
 use super::slo::{self, MetUpTo};
 use super::{figures, shorten};
+use crate::compare::capacity::SloCapacity;
 use crate::metric::Measure;
-use crate::plan::Phase;
 use crate::report::ReportInput;
+use crate::scenario::Slo;
+use crate::units;
 
 /// Rows of the card; more are on the pages of groups.
 const ROWS: usize = 6;
@@ -35,10 +37,15 @@ pub struct CapacityRow {
     pub values: Vec<String>,
 }
 
+/// `TTFT ≤ 200 ms; 95 % good`.
+fn slo_words(slo: &Slo) -> String {
+    format!("{}; {} % good", slo::words(slo), slo.least_share() * 100.0)
+}
+
 /// The scenarios under load: group and name, in the order of the plan.
 pub(super) fn places(input: &ReportInput) -> Vec<(&str, &str)> {
     let mut places: Vec<(&str, &str)> = Vec::new();
-    for point in input.points.iter().filter(|p| p.phase == Phase::Load) {
+    for point in input.points.iter().filter(|p| p.phase.is_judged()) {
         let place = (point.point.group.as_str(), point.point.scenario.as_str());
         if !places.contains(&place) {
             places.push(place);
@@ -47,27 +54,63 @@ pub(super) fn places(input: &ReportInput) -> Vec<(&str, &str)> {
     places
 }
 
-/// Makes the card.
-pub(super) fn capacity_card(input: &ReportInput) -> CapacityCard {
-    let subject = input.subject();
-    let slos = input.points.iter().filter_map(|p| p.point.slo);
+/// What searches found of a scenario.
+fn searched<'a>(input: &'a ReportInput, group: &str, scenario: &str) -> Vec<&'a SloCapacity> {
+    let here = |c: &&SloCapacity| c.group == group && c.scenario == scenario;
+    input.capacities.iter().filter(here).collect()
+}
+
+/// The capacity of each side.
+fn searched_row(input: &ReportInput, place: &str, found: &[&SloCapacity]) -> CapacityRow {
+    let value = |side: usize| {
+        let of_side = found.iter().find(|c| c.side == side).and_then(|c| c.value);
+        of_side.map_or_else(|| "–".to_owned(), units::significant)
+    };
+    let unit = found.first().map_or("", |c| c.axis.unit());
+    CapacityRow {
+        label: format!("{place}SLO capacity, {unit}"),
+        values: (0..input.sides.len()).map(value).collect(),
+    }
+}
+
+/// The limits of all scenarios; empty without any.
+fn limits(input: &ReportInput) -> String {
     let mut words: Vec<String> = Vec::new();
-    for text in slos.map(|slo| slo::words(&slo)) {
+    for text in input.points.iter().filter_map(|p| p.point.slo).map(|slo| slo_words(&slo)) {
         if !words.contains(&text) {
             words.push(text);
         }
     }
-    let slo = match words.as_slice() {
+    match words.as_slice() {
         [] => String::new(),
-        [one] => format!("{one}; {:.0} % good", slo::GOOD_SHARE * 100.0),
+        [one] => one.clone(),
         _ => "by scenario".to_owned(),
-    };
+    }
+}
+
+/// Makes the card.
+pub(super) fn capacity_card(input: &ReportInput) -> CapacityCard {
+    let subject = input.subject();
+    let slo = limits(input);
     let places = places(input);
     let several = places.len() > 1;
     let compared = input.sides.len() > 1;
     let mut rows = Vec::new();
     let mut lead = String::new();
     for (group, scenario) in places.iter().take(ROWS) {
+        let found = searched(input, group, scenario);
+        match found.as_slice() {
+            [] => {}
+            [only] if !several && !compared => {
+                lead = only.words();
+                continue;
+            }
+            found => {
+                let place = if several { format!("{group}/{scenario}: ") } else { String::new() };
+                rows.push(searched_row(input, &place, found));
+                continue;
+            }
+        }
         let met: Vec<Option<MetUpTo>> = (0..input.sides.len())
             .map(|side| slo::met_up_to(input, group, scenario, side))
             .collect();

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::value;
 use crate::metric::{Measure, Metric, Statistic};
-use crate::plan::Phase;
 use crate::record::{Finding, FindingCode, Severity};
 use crate::report::chart::Chart;
 use crate::report::{ReportInput, SideInput};
@@ -215,7 +214,7 @@ pub fn rows(input: &ReportInput, facts: &[ParameterRow]) -> Vec<CompareRow> {
     let mut rows = Vec::new();
     let closed = load_head(input) == CONCURRENCY;
     let mut last_scenario = String::new();
-    for point in input.points.iter().filter(|p| p.phase == Phase::Load) {
+    for point in input.points.iter().filter(|p| p.phase.is_judged()) {
         let scenario = format!("{}/{}", point.point.group, point.point.scenario);
         let best = ENGINEERS.map(|m| best(m, (0..input.sides.len()).map(|s| point.get(s, m))));
         for (index, side) in input.sides.iter().enumerate() {
@@ -251,7 +250,7 @@ pub const CONCURRENCY: &str = "concurrency";
 /// What the column of loads is called: engineers say concurrency where every load is one.
 #[must_use]
 pub fn load_head(input: &ReportInput) -> &'static str {
-    let mut loads = input.points.iter().filter(|p| p.phase == Phase::Load).map(|p| p.point.load);
+    let mut loads = input.points.iter().filter(|p| p.phase.is_judged()).map(|p| p.point.load);
     if loads.all(|l| matches!(l, Load::Concurrency(_))) { CONCURRENCY } else { "load" }
 }
 

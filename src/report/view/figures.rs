@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{
-    COLUMNS, cell_note, cell_rank, change, change_interval, slug, value, value_interval,
+    cell_note, cell_rank, change, change_interval, columns, slug, value, value_interval,
     value_unit, verdict_class, verdict_mark,
 };
 use crate::compare::{Cell, Comparison, Verdict};
@@ -40,8 +40,8 @@ impl Head {
 
 /// The heads of the table of figures.
 #[must_use]
-pub fn heads() -> Vec<Head> {
-    COLUMNS.iter().map(|m| Head::of(*m)).collect()
+pub fn heads(input: &ReportInput) -> Vec<Head> {
+    columns(input).into_iter().map(Head::of).collect()
 }
 
 /// A row of the table of figures.
@@ -88,6 +88,12 @@ pub fn group_href(group: &str) -> String {
     format!("{}/index.html", slug(group))
 }
 
+/// Where a capacity is drawn: the page of its group; empty where there is none.
+fn capacity_href(input: &ReportInput, id: &str) -> String {
+    let found = input.capacities.iter().find(|capacity| capacity.id() == id);
+    found.map(|capacity| group_href(&capacity.group)).unwrap_or_default()
+}
+
 /// The rows of `point`, one per side that has it; one that says so where none has.
 #[must_use]
 pub fn figure_rows(input: &ReportInput, point: &PointInput) -> Vec<FigureRow> {
@@ -100,15 +106,15 @@ pub fn figure_rows(input: &ReportInput, point: &PointInput) -> Vec<FigureRow> {
             side: if several { side.name.clone() } else { String::new() },
             series: super::color(input, index),
             status: status_words(point.phase, figures),
-            numbers: COLUMNS.iter().map(|m| number(figures, *m)).collect(),
+            numbers: columns(input).into_iter().map(|m| number(figures, m)).collect(),
         })
     };
     let rows: Vec<FigureRow> = input.sides.iter().enumerate().filter_map(row).collect();
-    if rows.is_empty() { vec![not_measured(point)] } else { rows }
+    if rows.is_empty() { vec![not_measured(input, point)] } else { rows }
 }
 
 /// A point of the plan that the run did not come to.
-fn not_measured(point: &PointInput) -> FigureRow {
+fn not_measured(input: &ReportInput, point: &PointInput) -> FigureRow {
     let nothing = |_: &Measure| Number {
         text: value(Measure::QPS, None),
         interval: String::new(),
@@ -120,7 +126,7 @@ fn not_measured(point: &PointInput) -> FigureRow {
         side: String::new(),
         series: 0,
         status: "not measured".to_owned(),
-        numbers: COLUMNS.iter().map(nothing).collect(),
+        numbers: columns(input).iter().map(nothing).collect(),
     }
 }
 
@@ -287,7 +293,7 @@ pub fn change_row(
     let bar = finite.map(|at| bar(at, cell.interval, cell.floor, reach));
     ChangeRow {
         id: cell.point.clone(),
-        href: point.map(point_href).unwrap_or_default(),
+        href: point.map_or_else(|| capacity_href(input, &cell.point), point_href),
         side: if several { comparison.new_label.clone() } else { String::new() },
         measure: cell.measure.label(),
         unit: cell.measure.metric.unit().to_owned(),
@@ -479,7 +485,7 @@ fn best(
     here: impl Fn(&PointInput) -> bool,
 ) -> Option<(&PointInput, f64)> {
     let serves = |p: &PointInput| p.side(side).is_some_and(|side| !side.status.is_failing());
-    let loads = input.points.iter().filter(|p| p.phase == Phase::Load && serves(p) && here(p));
+    let loads = input.points.iter().filter(|p| p.phase.is_judged() && serves(p) && here(p));
     let with = loads.filter_map(|p| Some((p, p.get(side, measure).filter(|v| *v > 0.0)?)));
     with.max_by(|a, b| a.1.total_cmp(&b.1))
 }

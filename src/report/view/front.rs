@@ -196,7 +196,9 @@ fn measured_sentence(input: &ReportInput) -> String {
     let subject = input.subject();
     let places = places(input);
     let mut parts = Vec::new();
-    if let [(group, scenario)] = places.as_slice()
+    if let [only] = input.capacities.as_slice() {
+        parts.push(only.words());
+    } else if let [(group, scenario)] = places.as_slice()
         && let Some(met) = slo::met_up_to(input, group, scenario, subject)
     {
         parts.push(format!("the SLO is {}", met.words()));

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::figures::{self, FigureRow, Head};
 use super::length_words;
+use crate::compare::capacity::SloCapacity;
 use crate::metric::{Measure, Metric, Statistic};
-use crate::plan::Phase;
 use crate::report::chart::frame::{COLORS, Limit};
 use crate::report::chart::{self, Chart, Dash, LegendItem, Point, Series, Weight};
 use crate::report::{PointInput, ReportInput, SideInput};
@@ -83,8 +83,8 @@ pub struct ScenarioView {
 pub fn scenarios<'a>(input: &'a ReportInput, group: &str) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     let here = || input.points.iter().filter(|p| p.point.group == group);
-    let any_load = here().any(|p| p.phase == Phase::Load);
-    for point in here().filter(|p| p.phase == Phase::Load || !any_load) {
+    let any_load = here().any(|p| p.phase.is_judged());
+    for point in here().filter(|p| p.phase.is_judged() || !any_load) {
         if !names.contains(&point.point.scenario.as_str()) {
             names.push(&point.point.scenario);
         }
@@ -123,19 +123,37 @@ pub fn view(input: &ReportInput, group: &str) -> GroupView {
         name: group.to_owned(),
         sides: if several { input.sides.iter().map(|s| s.name.clone()).collect() } else { vec![] },
         scenarios: names.iter().enumerate().map(section).collect(),
-        heads: figures::heads(),
+        heads: figures::heads(input),
     }
 }
 
 fn points_of<'a>(input: &'a ReportInput, group: &str, scenario: &str) -> Vec<&'a PointInput> {
     let here =
         || input.points.iter().filter(|p| p.point.group == group && p.point.scenario == scenario);
-    let loads: Vec<&PointInput> = here().filter(|p| p.phase == Phase::Load).collect();
+    let loads: Vec<&PointInput> = here().filter(|p| p.phase.is_judged()).collect();
     if loads.is_empty() { here().collect() } else { loads }
+}
+
+/// What searches found of a scenario, a side each.
+fn capacities<'a>(
+    input: &'a ReportInput,
+    group: &'a str,
+    scenario: &'a str,
+) -> impl Iterator<Item = &'a SloCapacity> {
+    input.capacities.iter().filter(move |c| c.group == group && c.scenario == scenario)
+}
+
+/// Its words, with the side where there are several.
+pub(super) fn capacity_line(input: &ReportInput, found: &SloCapacity) -> String {
+    match input.sides.get(found.side) {
+        Some(side) if input.sides.len() > 1 => format!("{}: {}", side.name, found.words()),
+        _ => found.words(),
+    }
 }
 
 fn limits(input: &ReportInput, group: &str, scenario: &str) -> Vec<String> {
     let mut lines = Vec::new();
+    lines.extend(capacities(input, group, scenario).map(|found| capacity_line(input, found)));
     for knee in input.knees.iter().filter(|k| k.group == group && k.scenario == scenario) {
         let whose = match input.sides.get(knee.side) {
             Some(side) if input.sides.len() > 1 => format!("{}: ", side.name),
@@ -173,7 +191,7 @@ fn load_charts(input: &ReportInput, points: &[&PointInput], brief: bool) -> Vec<
         }
     }
     let tokens = tokens_per_request(points);
-    let all: [(&str, Metric, &[Option<Statistic>]); 8] = [
+    let all: [(&str, Metric, &[Option<Statistic>]); 9] = [
         ("Throughput", Metric::OutputThroughput, &[None]),
         ("TTFT", Metric::Ttft, &[Some(P50), Some(P90), Some(P99)]),
         ("TPOT", Metric::Tpot, &[Some(Mean), Some(P99)]),
@@ -182,6 +200,7 @@ fn load_charts(input: &ReportInput, points: &[&PointInput], brief: bool) -> Vec<
         ("E2EL", Metric::E2el, &[Some(Mean), Some(P99)]),
         ("QPS", Metric::RequestThroughput, &[None]),
         ("Goodput", Metric::Goodput, &[None]),
+        ("Good requests", Metric::GoodShare, &[None]),
     ];
     let take = if brief { 4 } else { all.len() };
     let mut loads: Vec<Load> = points.iter().map(|p| p.point.load).collect();
@@ -294,7 +313,7 @@ fn line_points(
     measure: Measure,
     rank: usize,
 ) -> Vec<Point> {
-    let percent = if measure.metric == Metric::ErrorRate { 100.0 } else { 1.0 };
+    let percent = if measure.metric.is_share() { 100.0 } else { 1.0 };
     let point = |p: &&PointInput| {
         let figures = p.side(side)?;
         let interval = figures.intervals.get(&measure.name()).copied().filter(|_| rank == 0);
@@ -343,6 +362,13 @@ fn shape_charts(
     let mut charts = Vec::new();
     if lines.iter().any(|l| l.points.len() > 1) {
         charts.push(chart::pareto::chart(latency, lines));
+    }
+    for found in capacities(input, group, scenario) {
+        let mut drawn = chart::search::chart(found, super::color(input, found.side));
+        if let (true, Some(side)) = (input.sides.len() > 1, input.sides.get(found.side)) {
+            drawn.title = format!("{}: {}", drawn.title, side.name);
+        }
+        charts.push(drawn);
     }
     let knees = input.knees.iter().filter(|k| k.group == group && k.scenario == scenario);
     for knee in knees.filter(|k| !k.multiples.is_empty()) {

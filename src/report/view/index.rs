@@ -8,7 +8,6 @@ use super::front::{Front, front};
 use super::glossary::{self, Entry};
 use super::group::Key;
 use super::{identity, plural};
-use crate::plan::Phase;
 use crate::record::Severity;
 use crate::report::ReportInput;
 use crate::report::chart::Chart;
@@ -107,7 +106,7 @@ pub fn view(input: &ReportInput) -> IndexView {
         changes,
         verdicts,
         several: input.sides.len() > 1,
-        heads: figures::heads(),
+        heads: figures::heads(input),
         figures: rows().take(FIGURE_ROWS).collect(),
         figures_left_out: left_out(rows().count(), FIGURE_ROWS, "the plan", "groups"),
         comparison_href: (input.sides.len() > 1).then(|| "comparison.html".to_owned()),
@@ -120,7 +119,7 @@ fn cards(input: &ReportInput) -> Vec<GroupCard> {
     let with_charts = groups.len() <= CARDS_WITH_CHARTS;
     let card = |name: &&str| {
         let points = input.points.iter().filter(|p| p.point.group == *name);
-        let loads = points.filter(|p| p.phase == Phase::Load).count();
+        let loads = points.filter(|p| p.phase.is_judged()).count();
         let scenarios = super::group::scenarios(input, name);
         let shown = match scenarios.as_slice() {
             [first, _, ..] if with_charts => {

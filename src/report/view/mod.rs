@@ -27,18 +27,25 @@ use crate::units;
 /// Longest name in the banner.
 pub(super) const ID_LIMIT: usize = 64;
 
-/// The numbers of the tables, in their order.
-pub const COLUMNS: [Measure; 9] = [
-    Measure::QPS,
-    Measure::THROUGHPUT,
-    Measure::TTFT_P50,
-    Measure::TTFT_P99,
-    Measure::TPOT_MEAN,
-    Measure::ITL_P50,
-    Measure::ITL_P99,
-    Measure::E2EL_MEAN,
-    Measure::ERROR_RATE,
-];
+/// The numbers of the tables, in their order; those of an SLO where there is one.
+#[must_use]
+pub fn columns(input: &ReportInput) -> Vec<Measure> {
+    let mut columns = vec![
+        Measure::QPS,
+        Measure::THROUGHPUT,
+        Measure::TTFT_P50,
+        Measure::TTFT_P99,
+        Measure::TPOT_MEAN,
+        Measure::ITL_P50,
+        Measure::ITL_P99,
+        Measure::E2EL_MEAN,
+    ];
+    if input.has_slo() {
+        columns.extend([Measure::GOODPUT, Measure::GOOD_SHARE]);
+    }
+    columns.push(Measure::ERROR_RATE);
+    columns
+}
 
 /// Measured requests of the reported side: completed, and failed.
 #[must_use]
@@ -110,8 +117,8 @@ pub fn is_told(cell: &Cell) -> bool {
 #[must_use]
 pub fn value(measure: Measure, value: Option<f64>) -> String {
     match (measure.metric, value) {
-        (Metric::ErrorRate, Some(0.0)) => "0".into(),
-        (Metric::ErrorRate, Some(share)) => {
+        (metric, Some(0.0)) if metric.is_share() => "0".into(),
+        (metric, Some(share)) if metric.is_share() => {
             let percent = share * 100.0;
             if percent >= 99.95 { "100".into() } else { format!("{percent:.1}") }
         }

@@ -1,16 +1,9 @@
 //! The SLO over a sweep: up to which measured load a side meets it.
 
-use crate::metric::{Measure, Metric};
-use crate::plan::Phase;
+use crate::metric::Measure;
 use crate::report::{PointInput, PointSide, ReportInput};
 use crate::scenario::Slo;
-
-/// Share of the attempted requests that must be good for a load point to meet its SLO.
-pub(super) const GOOD_SHARE: f64 = 0.95;
-/// Highest error rate of a load point that meets its SLO.
-pub(super) const ERROR_LIMIT: f64 = 0.01;
-
-const GOODPUT: Measure = Measure { metric: Metric::Goodput, statistic: None };
+use crate::summary::good::MOST_ERRORS;
 
 /// Up to which of the measured loads a scenario's SLO is met on one side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,16 +43,25 @@ pub(super) fn words(slo: &Slo) -> String {
 }
 
 /// Whether a load point meets its SLO; `None` if it has none or no request was measured.
-fn meets(side: &PointSide) -> Option<bool> {
-    if side.status.is_failing() {
-        return Some(false);
-    }
-    let good = side.summary.get(GOODPUT)?;
+fn meets(slo: &Slo, side: &PointSide) -> Option<bool> {
+    side.summary.meets(slo, side.status).or_else(|| meets_as_told(slo, side))
+}
+
+/// The same by the rates of another tool, which knows of no single requests.
+fn meets_as_told(slo: &Slo, side: &PointSide) -> Option<bool> {
+    let good = side.summary.get(Measure::GOODPUT)?;
     let completed = side.summary.get(Measure::QPS).filter(|qps| *qps > 0.0)?;
     let errors = side.summary.get(Measure::ERROR_RATE).unwrap_or(0.0);
     // Goodput counts completed requests; those that failed are not good either.
     let share = good / completed * (1.0 - errors);
-    Some(share >= GOOD_SHARE && errors <= ERROR_LIMIT)
+    Some(share >= slo.least_share() && errors <= MOST_ERRORS)
+}
+
+/// The load, with the limit that stopped most requests there: `c128 by TTFT`.
+fn missed_words(point: &PointInput, side: usize) -> String {
+    let limit = point.side(side).and_then(|figures| figures.summary.good?.limit());
+    let limit = limit.map(|limit| format!(" by {limit}")).unwrap_or_default();
+    format!("{}{limit}", point.point.load.id())
 }
 
 /// The answer for one scenario and side; `None` without an SLO or figures. A load above one that misses it does not count.
@@ -70,20 +72,23 @@ pub(super) fn met_up_to(
     side: usize,
 ) -> Option<MetUpTo> {
     let here = |p: &&PointInput| {
-        p.phase == Phase::Load
+        p.phase.is_judged()
             && p.point.group == group
             && p.point.scenario == scenario
             && p.point.slo.is_some()
     };
     let mut points: Vec<&PointInput> = input.points.iter().filter(here).collect();
     points.sort_by(|a, b| a.point.load.level().total_cmp(&b.point.load.level()));
-    let judged: Vec<(String, bool)> =
-        points.iter().filter_map(|p| Some((p.point.load.id(), meets(p.side(side)?)?))).collect();
+    let judged: Vec<(&PointInput, bool)> = points
+        .into_iter()
+        .filter_map(|p| Some((p, meets(&p.point.slo?, p.side(side)?)?)))
+        .collect();
     let missed = judged.iter().position(|(_, met)| !met);
+    let load = |at: usize| judged.get(at).map(|(point, _)| point.point.load.id());
     Some(match missed {
-        None => MetUpTo::Highest(judged.last()?.0.clone()),
-        Some(0) => MetUpTo::Nowhere(judged[0].0.clone()),
-        Some(at) => MetUpTo::Load(judged[at - 1].0.clone(), judged[at].0.clone()),
+        None => MetUpTo::Highest(load(judged.len().checked_sub(1)?)?),
+        Some(0) => MetUpTo::Nowhere(missed_words(judged[0].0, side)),
+        Some(at) => MetUpTo::Load(load(at - 1)?, missed_words(judged[at].0, side)),
     })
 }
 

@@ -4,6 +4,7 @@
 //! requests: values of starts are made up. [`requests`] has the others.
 
 mod apart;
+pub mod capacity;
 pub mod criterion;
 mod long;
 pub mod order_statistics;

@@ -1,6 +1,7 @@
 //! Rows that need requests: the simulator's engine, played in virtual time.
 
 use super::Figure;
+use super::capacity::{Axis, gate_figures, search_figures};
 use super::criterion;
 use super::order_statistics::{order_ranks, pooled_quantile};
 use super::server::{Load, Round, Start};
@@ -30,6 +31,10 @@ pub fn table(amount: Amount, seed: Seed) -> Vec<Figure> {
     let mut figures = tail_figures(amount.reports, seed.named("tail"));
     figures.extend(hull_figures(amount, seed.named("hull")));
     figures.push(crossover_figure(amount, seed.named("crossover")));
+    for axis in [Axis::Concurrency, Axis::Rate] {
+        figures.extend(search_figures(axis, amount, seed.named("capacity")));
+    }
+    figures.extend(gate_figures(amount, seed.named("smaller capacity")));
     figures.push(criterion::figure(amount.reports, seed.named("criterion")));
     figures
 }
@@ -186,7 +191,7 @@ impl Climb {
         let rounds: Vec<Round> = CURVE
             .iter()
             .map(|load| match load {
-                Load::Poisson(_) => server.round(*load, 60),
+                Load::Poisson(_) | Load::Scaled(_) => server.round(*load, 60),
                 Load::Closed(n) | Load::Spread(n) => server.round(*load, (2 * n).max(128)),
             })
             .collect();
@@ -203,7 +208,7 @@ fn crossover(climbs: &[Climb]) -> Option<Located> {
     let reference = mean(&reference)?;
     let load = CURVE.map(|load| match load {
         Load::Closed(concurrency) | Load::Spread(concurrency) => concurrency as f64,
-        Load::Poisson(_) => reference,
+        Load::Poisson(_) | Load::Scaled(_) => reference,
     });
     let latency: Vec<Vec<f64>> = climbs.iter().map(|climb| climb.ttft.clone()).collect();
     let throughput: Vec<Vec<f64>> = climbs.iter().map(|climb| climb.qps.clone()).collect();

@@ -24,6 +24,8 @@ pub enum Load {
     Spread(usize),
     /// Poisson arrivals of this many requests a second.
     Poisson(f64),
+    /// The same, scaled to be exactly so many, as the harness does.
+    Scaled(f64),
 }
 
 impl Load {
@@ -31,7 +33,7 @@ impl Load {
     fn warm_up(self) -> usize {
         match self {
             Self::Closed(concurrency) | Self::Spread(concurrency) => (2 * concurrency).max(16),
-            Self::Poisson(per_s) => (2.0 * per_s) as usize + 10,
+            Self::Poisson(per_s) | Self::Scaled(per_s) => (2.0 * per_s) as usize + 10,
         }
     }
 
@@ -40,7 +42,7 @@ impl Load {
     fn drain(self) -> usize {
         match self {
             Self::Closed(concurrency) | Self::Spread(concurrency) => concurrency + concurrency / 2,
-            Self::Poisson(per_s) => (3.0 * per_s) as usize,
+            Self::Poisson(per_s) | Self::Scaled(per_s) => (3.0 * per_s) as usize,
         }
     }
 }
@@ -75,8 +77,17 @@ impl Start {
     /// Plays a load until this many requests are measured, after the warm-up and with the load kept up.
     #[must_use]
     pub fn round(&mut self, load: Load, measured: usize) -> Round {
+        self.round_of(self.content.nth(self.rounds), load, measured)
+    }
+
+    /// The same with lengths and arrivals that hang on the load alone, as the harness has them.
+    #[must_use]
+    pub fn round_by_load(&mut self, load: Load, measured: usize) -> Round {
+        self.round_of(self.content.named(&format!("{load:?}")), load, measured)
+    }
+
+    fn round_of(&mut self, content: Seed, load: Load, measured: usize) -> Round {
         let warm_up = load.warm_up();
-        let content = self.content.nth(self.rounds);
         let specs = lengths(warm_up + measured + load.drain(), content.named("lengths"));
         // A second of silence, so that rounds do not run into each other.
         let from_ns = self.ended_ns + s_to_ns(1.0);
@@ -91,6 +102,10 @@ impl Start {
             }
             Load::Poisson(per_s) => {
                 let due = arrivals(&specs, from_ns, per_s, content.named("arrivals"));
+                open_loop(&mut self.engine, &due)
+            }
+            Load::Scaled(per_s) => {
+                let due = scaled(&specs, from_ns, per_s, content.named("arrivals"));
                 open_loop(&mut self.engine, &due)
             }
         };
@@ -169,6 +184,17 @@ fn arrivals(specs: &[RequestSpec], from_ns: u64, per_s: f64, seed: Seed) -> Vec<
         Arrival { due_ns: from_ns + s_to_ns(at_s), spec: *spec }
     };
     specs.iter().map(&mut next).collect()
+}
+
+/// Arrivals scaled so that all of them take their number over the rate.
+fn scaled(specs: &[RequestSpec], from_ns: u64, per_s: f64, seed: Seed) -> Vec<Arrival> {
+    let mut due = arrivals(specs, from_ns, per_s, seed);
+    let last_ns = due.last().map_or(0, |last| last.due_ns - from_ns);
+    let scale = specs.len() as f64 / per_s / ns_to_s(last_ns);
+    for arrival in &mut due {
+        arrival.due_ns = from_ns + ((arrival.due_ns - from_ns) as f64 * scale) as u64;
+    }
+    due
 }
 
 /// One expected end-to-end latency: 145 tokens on average, an iteration each, in which C sequences

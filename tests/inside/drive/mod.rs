@@ -96,6 +96,7 @@ fn job(load: Load, requests: u32) -> RoundJob {
         round: 0,
         seed: Seed(7),
         stop: StopRule { requests, min_time_s: 0.0, max_time_s: 60.0 },
+        first_prompt: 0,
     };
     let mut job = RoundJob::new(plan, Side::New, 0, 0);
     job.expected_e2el_s = Some(0.1);

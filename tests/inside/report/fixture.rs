@@ -134,6 +134,7 @@ pub(crate) fn one_sided() -> ReportInput {
         comparisons: Vec::new(),
         gate: GateResult::default(),
         knees: vec![knee("B", "chat", 0, 1.0)],
+        capacities: Vec::new(),
         findings: vec![
             Finding::new(
                 FindingCode::Lockstep,
@@ -256,6 +257,7 @@ pub(crate) fn two_sided(scenarios: u64) -> ReportInput {
         gate: judged.gate.clone(),
         comparisons: vec![judged],
         knees: vec![knee("B", "chat", 0, 1.0), knee("B", "chat", 1, 1.04)],
+        capacities: Vec::new(),
         findings: vec![
             Finding::new(
                 FindingCode::Other("p99_few".into()),
@@ -322,6 +324,7 @@ pub(crate) fn configurations() -> ReportInput {
         comparisons,
         gate: GateResult::default(),
         knees: Vec::new(),
+        capacities: Vec::new(),
         findings: Vec::new(),
     }
 }

@@ -1,6 +1,7 @@
 //! How often the verdict and its intervals are right on simulated requests, in virtual time.
 
 use crate::inside::acceptance::Figure;
+use crate::inside::acceptance::capacity::{Axis, gate_figures, search_figures};
 use crate::inside::acceptance::requests::{Amount, crossover_figure, hull_coverage, tail_figures};
 use crate::inside::acceptance::server::{Load, Round, Start};
 use inferometer::rng::Seed;
@@ -65,4 +66,16 @@ fn the_hull_holds_the_true_quantile_where_order_statistics_do_not() {
 #[test]
 fn the_jackknife_holds_the_true_crossover() {
     hold(&[crossover_figure(Amount { reports: 30, truth_starts: 60 }, Seed(65))]);
+}
+
+#[test]
+fn a_search_finds_the_true_capacity_within_5_percent() {
+    let amount = Amount { reports: 20, truth_starts: 40 };
+    hold(&search_figures(Axis::Concurrency, amount, Seed(66)));
+    hold(&search_figures(Axis::Rate, amount, Seed(67)));
+}
+
+#[test]
+fn a_capacity_that_is_5_percent_smaller_fails_the_gate() {
+    hold(&gate_figures(Amount { reports: 10, truth_starts: 40 }, Seed(68)));
 }
