@@ -14,7 +14,7 @@ use crate::record::request::Part;
 use crate::record::stored::{Health, RoundStatus};
 use crate::record::{Finding, FindingCode, Severity, StoredRound, Window};
 use crate::scenario::{Load, LoadPoint};
-use crate::summary::{self, Summary, health, steadiness};
+use crate::summary::{self, Summary, lockstep, steadiness};
 use crate::transport::FailureKind;
 
 /// A fault of this many of a load point's rounds is the load point's (D.8: 20 % of the starts make a cell
@@ -251,7 +251,7 @@ impl PointNotes {
             }
         }
         let waves = worst(|h| h.lockstep);
-        found.extend(waves.and_then(|r| health::waves_finding(&r.health, r.sends, "")));
+        found.extend(waves.and_then(|r| lockstep::waves_finding(&r.health, r.sends, "")));
         found
     }
 

@@ -4,9 +4,9 @@ mod burn_in;
 mod calibrate;
 mod extensions;
 mod flags;
-mod health;
 mod lost_server;
-mod prompts;
+mod point_findings;
+mod prompt_files;
 mod resume;
 mod round;
 mod run_record;
@@ -20,7 +20,7 @@ mod telemetry;
 
 use extensions::Extensions;
 use flags::Flags;
-use prompts::PromptFiles;
+use prompt_files::PromptFiles;
 use session::{Parts, Session};
 
 use std::sync::Arc;

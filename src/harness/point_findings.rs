@@ -1,4 +1,4 @@
-//! Health: what the rounds of each load point show, gathered while a run goes on.
+//! Findings of each load point, gathered while a run goes on.
 
 use super::session::Session;
 use crate::diagnose::point::PointNotes;
