@@ -14,6 +14,6 @@ shoot() { # picture, page, width and height, more flags
     chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size="$3" "${@:4}" \
         --screenshot="$PWD/docs/$1" "file://$(realpath "$out")/report/$2"
 }
-shoot report.png index.html 1280,842
-shoot report-group.png chat/index.html 1280,800 --blink-settings=preferredColorScheme=0
-shoot report-point.png chat/long-context-c2.html 1280,800
+shoot report.png index.html 1400,900
+shoot report-group.png chat/index.html 1400,900 --blink-settings=preferredColorScheme=0
+shoot report-point.png chat/long-context-c2.html 1400,900

@@ -1,4 +1,4 @@
-//! TemplateCache events: one that differs from an earlier one in its text and numbers alone is not parsed
+//! A template cache of events: an event that differs from an earlier one in its text and numbers alone is not parsed
 //! again.
 //!
 //! Nearly all events of a stream have one form: only the text, the running counts, and from answer

@@ -1,6 +1,5 @@
 //! `bench-serve`: the command, the printed table and the result file of `vllm bench serve`.
 
-pub(crate) mod arrivals;
 mod body;
 pub(crate) mod dataset;
 pub(crate) mod flags;
@@ -12,6 +11,7 @@ mod result;
 mod send;
 mod table;
 mod text;
+pub(crate) mod vllm_arrivals;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

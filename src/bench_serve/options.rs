@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::arrivals::Arrivals;
 use super::dataset::Dataset;
 use super::latency::Latency;
+use super::vllm_arrivals::Arrivals;
 use crate::settings::Settings;
 
 /// Everything that a benchmark needs.

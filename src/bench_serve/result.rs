@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
-use super::arrivals::RampUp;
 use super::metrics::{Metrics, RequestFigures};
 use super::options::{Options, Saving};
 use super::own::OwnFigures;
 use super::send::Sent;
+use super::vllm_arrivals::RampUp;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::export::vllm::{FileName, Header, VllmResult};

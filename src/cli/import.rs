@@ -18,7 +18,7 @@ use crate::report::view::severity_label;
 use crate::scenario::Load;
 use crate::settings::Settings;
 use crate::store::{Baseline, Store, files};
-use crate::summary::{self, RoundInput, health};
+use crate::summary::{self, RoundInput, lockstep};
 use crate::units::s_to_ns;
 
 /// Result files of other benchmark clients.
@@ -187,7 +187,7 @@ fn find_waves(imported: &mut Imported) {
     }
     let waves = worst
         .iter()
-        .filter_map(|(point, (health, sends))| health::waves_finding(health, *sends, point));
+        .filter_map(|(point, (health, sends))| lockstep::waves_finding(health, *sends, point));
     imported.run.findings.extend(waves);
 }
 

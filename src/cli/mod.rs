@@ -1,4 +1,4 @@
-//! The surface: flags in, exit codes out.
+//! The command line: flags in, exit codes out.
 
 mod apply;
 mod args;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::decision::Reason;
-use super::gate_reason::GateResult;
+use super::exit::GateResult;
 use super::verdict::Verdict;
 use crate::metric::Measure;
 

@@ -1,4 +1,4 @@
-//! InterimLooks: deciding early on growing data without more false alarms.
+//! Interim looks: deciding early on growing data without more false alarms.
 
 use std::str::FromStr;
 

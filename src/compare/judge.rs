@@ -20,7 +20,7 @@ use crate::record::stored::RoundStatus;
 use crate::scenario::Load;
 use crate::settings::JudgeSettings;
 use crate::stats::proportion::Count;
-use crate::summary::health::marches;
+use crate::summary::lockstep::marches;
 use crate::summary::measured::MeasuredStart;
 use crate::units;
 

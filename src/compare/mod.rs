@@ -24,5 +24,6 @@ mod values;
 pub mod verdict;
 
 pub use comparison::{Cell, CellReason, Comparison, Mode, Note, SuiteResult};
-pub use gate_reason::{GateCause, GateReason, GateResult};
+pub use exit::GateResult;
+pub use gate_reason::{GateCause, GateReason};
 pub use verdict::Verdict;

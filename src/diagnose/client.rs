@@ -161,14 +161,29 @@ mod tests {
 
     fn told(notes: &PointNotes) -> (Vec<(String, Severity, String)>, String) {
         let proof = ProvenCapacity::Missing(String::new());
-        let (limit, rest): (Vec<Finding>, Vec<Finding>) =
-            notes.findings(None, &proof).into_iter().partition(|f| f.code == FindingCode::Limit);
+        let (limit, rest): (Vec<Finding>, Vec<Finding>) = notes
+            .findings(None, &proof, None)
+            .into_iter()
+            .partition(|f| f.code == FindingCode::Limit);
         let rest = rest.into_iter().map(|f| (f.code.into(), f.severity, f.text)).collect();
         (rest, limit[0].text.clone())
     }
 
     fn closed(healths: Vec<Health>) -> (Vec<(String, Severity, String)>, String) {
         told(&notes(Load::Concurrency(4), healths))
+    }
+
+    #[test]
+    fn a_client_that_stood_still_makes_the_round_invalid() {
+        let frozen = Health {
+            longest_stall_ms: Some(3000.0),
+            stalled_share: Some(0.3),
+            ..Health::default()
+        };
+        let (found, _) = closed(vec![frozen.clone()]);
+        assert_eq!((found.len(), found[0].0.as_str()), (1, "client_stall"));
+        let long_window = Health { stalled_share: Some(0.005), ..frozen };
+        assert_eq!(closed(vec![long_window]).0, []);
     }
 
     #[test]

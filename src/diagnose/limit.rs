@@ -33,6 +33,8 @@ pub struct Circumstances {
     pub gpu_percent: Vec<f64>,
     /// Growth of QPS / growth of the load, against the next lower load point.
     pub gain: Option<f64>,
+    /// Requests that the server works on at once, and requests in flight.
+    pub slots: Option<(u32, f64)>,
     /// The server's word: canonical name → value.
     pub told: BTreeMap<String, f64>,
 }
@@ -52,18 +54,31 @@ pub fn level(samples: &[(u64, f64)]) -> Option<(f64, Option<f64>)> {
     Some((mean, ratio))
 }
 
-/// The sentence. A queue that the server itself reports is real whatever the client does, so it comes
+/// The sentence. Too few slots explain the queue in front of them; a queue that the server itself reports is real whatever the client does, so they come
 /// first; then the client, whose faults hide all that is seen from outside; then arrivals that outrun the
 /// completions, the route, and the server's compute.
 #[must_use]
 pub fn sentence(at: &Circumstances) -> Finding {
-    let text = queue(at)
+    let text = slots(at)
+        .or_else(|| queue(at))
         .or_else(|| client(at))
         .or_else(|| behind(at))
         .or_else(|| route(at))
         .or_else(|| compute(at))
         .unwrap_or_else(|| none(at));
     Finding::new(FindingCode::Limit, Severity::Note, text)
+}
+
+/// More requests in flight than the server works on at once: what is beyond waits.
+fn slots(at: &Circumstances) -> Option<String> {
+    let (slots, in_flight) = at.slots?;
+    let waiting = in_flight - f64::from(slots);
+    (waiting >= QUEUE_LEAST).then(|| {
+        format!(
+            "the limit is the server's {slots} slots: it works on {slots} requests at once, and of \
+             {in_flight:.0} in flight {waiting:.0} wait (`--parallel` of llama-server, `--max-num-seqs` of vLLM)"
+        )
+    })
 }
 
 fn client(at: &Circumstances) -> Option<String> {
@@ -159,6 +174,15 @@ mod tests {
 
     fn told(values: &[(&str, f64)]) -> BTreeMap<String, f64> {
         values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
+    #[test]
+    fn requests_beyond_the_slots_wait() {
+        let busy = Circumstances { gain: Some(0.1), ..Circumstances::default() };
+        let at = Circumstances { slots: Some((4, 16.0)), ..busy.clone() };
+        assert!(sentence(&at).text.starts_with("the limit is the server's 4 slots"));
+        let fits = Circumstances { slots: Some((16, 16.0)), ..busy };
+        assert!(sentence(&fits).text.contains("compute"));
     }
 
     #[test]

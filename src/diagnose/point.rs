@@ -14,7 +14,7 @@ use crate::record::request::Part;
 use crate::record::stored::{Health, RoundStatus};
 use crate::record::{Finding, FindingCode, Severity, StoredRound, Window};
 use crate::scenario::{Load, LoadPoint};
-use crate::summary::{self, Summary, health, steadiness};
+use crate::summary::{self, Summary, lockstep, steadiness};
 use crate::transport::FailureKind;
 
 /// A fault of this many of a load point's rounds is the load point's (D.8: 20 % of the starts make a cell
@@ -127,7 +127,13 @@ impl PointNotes {
     }
 
     /// Every finding, each once; the limit's sentence comes last. `below` is the next lower load.
-    pub(crate) fn findings(&self, below: Option<&Self>, proof: &ProvenCapacity) -> Vec<Finding> {
+    /// `slots`: how many requests the server works on at once, if it reports that.
+    pub(crate) fn findings(
+        &self,
+        below: Option<&Self>,
+        proof: &ProvenCapacity,
+        slots: Option<u32>,
+    ) -> Vec<Finding> {
         let mut found = self.client_findings();
         found.extend(proof.beyond(self.burden()));
         found.extend(self.own_failure_findings());
@@ -151,6 +157,7 @@ impl PointNotes {
         if measured && !fails && self.phase == Phase::Load {
             found.push(limit::sentence(&Circumstances {
                 client_fault: self.client_limit(),
+                slots: slots.zip(self.in_flight()),
                 saturated: self.share(|r| r.status == RoundStatus::Saturated) > 0.5,
                 waiting: self.rounds.iter().filter_map(|r| r.waiting).collect(),
                 gpu_percent: self.rounds.iter().filter_map(|r| r.gpu_percent).collect(),
@@ -159,6 +166,12 @@ impl PointNotes {
             }));
         }
         found
+    }
+
+    /// Requests in flight, mean over the rounds.
+    fn in_flight(&self) -> Option<f64> {
+        let means: Vec<f64> = self.rounds.iter().filter_map(|r| r.health.in_flight_mean).collect();
+        crate::stats::moments::mean(&means)
     }
 
     /// Failures that are a policy's or the connection's.
@@ -238,7 +251,7 @@ impl PointNotes {
             }
         }
         let waves = worst(|h| h.lockstep);
-        found.extend(waves.and_then(|r| health::waves_finding(&r.health, r.sends, "")));
+        found.extend(waves.and_then(|r| lockstep::waves_finding(&r.health, r.sends, "")));
         found
     }
 

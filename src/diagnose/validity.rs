@@ -31,6 +31,9 @@ pub struct Fault {
 /// machine. Sends are paced by a finer one.
 const TIMER_FLOOR_MS: f64 = 2.0;
 
+/// A shorter stall is a lag, which the quantiles judge.
+const STALL_LEAST_MS: f64 = 250.0;
+
 /// The largest share of a side's starts that may be invalid before a cell is (docs/statistics.md, section 5).
 pub const INVALID_SHARE: f64 = 0.20;
 
@@ -93,6 +96,23 @@ pub fn health_faults(
     found
 }
 
+/// A client that stood still: nothing was sent or stamped meanwhile, so throughput lacks that share of the
+/// window, and every request in flight is longer by up to the stall.
+fn stall(health: &Health) -> Option<Fault> {
+    let (ms, share) = (health.longest_stall_ms?, health.stalled_share?);
+    if ms < STALL_LEAST_MS || share < 0.5 * Measure::THROUGHPUT.floor() {
+        return None;
+    }
+    let text = format!(
+        "the client stood still for {:.1} s, {:.0} % of the window: no figure of it is the server's",
+        ms / 1e3,
+        share * 100.0
+    );
+    let hint = "was it suspended (Ctrl-Z, a paused container, a sleeping laptop) or starved of CPU? measure again";
+    let finding = Finding::new(FindingCode::ClientStall, Severity::Invalid, text).with_mend(hint);
+    Some(Fault { reach: Reach::All, finding })
+}
+
 /// Section 5: beyond the idle floor, more than 1 ms and more than half of TTFT's floor. What is late
 /// in the median moves every latency; what is late at p99 moves means and tails, but no median.
 fn client_faults(
@@ -138,6 +158,7 @@ fn client_faults(
             ),
         });
     }
+    found.extend(stall(health));
     if let Some(cpu) = health.client_cpu.filter(|cpu| *cpu > 0.80) {
         let text = format!("the client used {:.0} % of its cores", cpu * 100.0);
         found.push(Fault {

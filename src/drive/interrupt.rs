@@ -64,8 +64,9 @@ impl Interrupt {
     }
 }
 
-/// Raises `interrupt` at each Ctrl-C or SIGTERM, until the runtime ends. A SIGTERM comes from CI and
-/// service managers, which expect the same as of Ctrl-C. From then on the signals end nothing by
+/// Raises `interrupt` at each Ctrl-C, SIGTERM, SIGHUP or SIGQUIT, until the runtime ends. A SIGTERM comes
+/// from CI and service managers, a SIGHUP from a terminal that closes: both expect the same as of Ctrl-C,
+/// and launched servers are to be stopped. From then on the signals end nothing by
 /// themselves: whoever sees [`Urgency::Leave`] must leave.
 ///
 /// # Errors
@@ -77,12 +78,16 @@ pub fn raise_on_signals(interrupt: &Interrupt) -> Result<()> {
     };
     let mut ctrl_c = signal(SignalKind::interrupt()).map_err(refused)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(refused)?;
+    let mut hang_up = signal(SignalKind::hangup()).map_err(refused)?;
+    let mut quit = signal(SignalKind::quit()).map_err(refused)?;
     let interrupt = interrupt.clone();
     tokio::spawn(async move {
         while interrupt.urgency() < Urgency::Leave {
             tokio::select! {
                 _ = ctrl_c.recv() => interrupt.raise(),
                 _ = terminate.recv() => interrupt.raise(),
+                _ = hang_up.recv() => interrupt.raise(),
+                _ = quit.recv() => interrupt.raise(),
             }
         }
     });

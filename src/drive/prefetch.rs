@@ -1,4 +1,4 @@
-//! The feed: requests with their bodies, built before they are needed.
+//! Prefetched requests, with their bodies, built before they are needed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The tally of a round: records, gaps and counts, entered by one task only.
+//! The recorder of a round: records, gaps and counts, entered by one task only.
 
 use super::ErrorLimit;
 use crate::plan::PlannedRequest;

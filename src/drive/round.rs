@@ -195,6 +195,7 @@ fn outcome(job: &RoundJob, landed: LoopResult<Measure>) -> RoundOutcome {
             lags: &tally.lags,
             loop_lag_p50_ms: landed.loop_lag_p50_ms,
             loop_lag_p99_ms: landed.loop_lag_p99_ms,
+            longest_stall_ms: landed.longest_stall_ms,
             client_cpu: landed.client_cpu,
         },
     );

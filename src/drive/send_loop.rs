@@ -71,6 +71,7 @@ pub(super) struct LoopResult<G> {
     pub(super) client_cpu: Option<f64>,
     pub(super) loop_lag_p50_ms: Option<f64>,
     pub(super) loop_lag_p99_ms: Option<f64>,
+    pub(super) longest_stall_ms: Option<f64>,
     /// Whether our own bound on requests in flight was reached.
     pub(super) guard_reached: Option<u32>,
     /// Why sending stopped before its time: a request could not be built.
@@ -331,6 +332,7 @@ impl<'a, G: Goal> SendLoop<'a, G> {
             client_cpu: self.client_cpu,
             loop_lag_p50_ms: self.lag.as_ref().and_then(LagSampler::p50_ms),
             loop_lag_p99_ms: self.lag.as_ref().and_then(LagSampler::p99_ms),
+            longest_stall_ms: self.lag.as_ref().and_then(LagSampler::longest_ms),
             guard_reached: self.guard_reached,
             error: self.error,
         }

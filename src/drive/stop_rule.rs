@@ -1,4 +1,4 @@
-//! The roll: which requests of a round are measured.
+//! The stop rule: which requests of a round are measured, and when the round ends.
 
 use crate::plan::StopRule;
 use crate::record::request::Part;

@@ -4,9 +4,9 @@ mod burn_in;
 mod calibrate;
 mod extensions;
 mod flags;
-mod health;
 mod lost_server;
-mod prompts;
+mod point_findings;
+mod prompt_files;
 mod resume;
 mod round;
 mod run_record;
@@ -20,7 +20,7 @@ mod telemetry;
 
 use extensions::Extensions;
 use flags::Flags;
-use prompts::PromptFiles;
+use prompt_files::PromptFiles;
 use session::{Parts, Session};
 
 use std::sync::Arc;
@@ -325,12 +325,15 @@ impl Harness {
         run_record::preflight(&harness.settings, &plan, &store, reporter).await
     }
 
-    /// A baseline that does not exist is reported before the run, not after it.
+    /// A baseline that does not exist, or cannot be read whole, is reported before the run, not after it.
     fn check_baseline(&self, store: &Store) -> Result<()> {
-        match &self.settings.baseline.compare {
-            Some(name) if !self.settings.baseline.lenient => store.baselines().load(name).map(drop),
-            _ => Ok(()),
+        let Some(name) = &self.settings.baseline.compare else { return Ok(()) };
+        let baselines = store.baselines();
+        if baselines.find(name)?.is_none() && self.settings.baseline.lenient {
+            return Ok(());
         }
+        baselines.load(name)?;
+        analysis::runs::RunSet::named(store, name)?.measured(store).map(drop)
     }
 
     /// The ids of the selected load points, one a line.

@@ -4,7 +4,7 @@ use super::round::{RoundResult, in_flight};
 use super::session::Session;
 use crate::error::Result;
 use crate::plan::search::Search;
-use crate::plan::{Phase, Plan, RoundPlan, StartPlan, build};
+use crate::plan::{Phase, Plan, RoundPlan, StartPlan, starts};
 use crate::record::stored::StoredPoint;
 use crate::report::progress::Event;
 use crate::scenario::Slo;
@@ -23,7 +23,7 @@ impl Session<'_> {
             if self.is_interrupted() {
                 return Ok(());
             }
-            let mut round = build::at_load(begin, load, self.settings, start.block);
+            let mut round = starts::at_load(begin, load, self.settings, start.block);
             // Each load takes prompts of its own from a file: a prefix cache would serve the second asking.
             round.first_prompt = first_prompt + sent;
             self.list(&round);

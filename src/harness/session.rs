@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::extensions::Extensions;
-use super::prompts::PromptFiles;
+use super::prompt_files::PromptFiles;
 use super::selftest_file::proven_capacity;
 use super::server_handle::{self, SideServer};
 use super::telemetry::RoundTelemetry;

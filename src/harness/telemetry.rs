@@ -20,6 +20,8 @@ use crate::transport::client::Client;
 const POOL: usize = 2;
 /// Between samples at most: a queue shorter than this would be missed. Samples beyond 600 are thinned.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// Further readings of the metrics, once, to see whether several processes take turns.
+const READINGS: usize = 5;
 /// Samples that a round should have at least, as far as its length is known: a mean and a trend.
 const SAMPLES: u32 = 12;
 
@@ -35,6 +37,18 @@ pub(super) struct RoundTelemetry {
     samples_server: bool,
     /// The server's metrics before the round.
     before: Option<Snapshot>,
+    /// Whose metrics these are; `None` until they were read.
+    processes: Option<Processes>,
+}
+
+/// Whose metrics an address gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Processes {
+    One,
+    /// Of several that take turns: neither their counters nor their starts are one server's.
+    Several {
+        told: bool,
+    },
 }
 
 /// Whether the GPU of this machine says anything of the server.
@@ -71,6 +85,7 @@ impl RoundTelemetry {
             scraper: None,
             samples_server: false,
             before: None,
+            processes: None,
         })
     }
 
@@ -83,6 +98,12 @@ impl RoundTelemetry {
     /// `expected` is about how long the round will take, zero where that is not known.
     pub(super) async fn begin(&mut self, settings: &Settings, expected: Duration) -> Result<()> {
         self.before = telemetry::snapshot(&self.client).await;
+        if let (Some(before), None) = (&self.before, self.processes) {
+            self.processes = Some(self.processes_behind(before).await);
+        }
+        if self.has_replicas() {
+            self.before = None;
+        }
         let offers_more = self.before.is_some() && !self.samples_server;
         if self.scraper.is_none() || offers_more {
             self.open(settings)?;
@@ -91,6 +112,38 @@ impl RoundTelemetry {
             scraper.begin((expected / SAMPLES).min(INTERVAL));
         }
         Ok(())
+    }
+
+    fn has_replicas(&self) -> bool {
+        matches!(self.processes, Some(Processes::Several { .. }))
+    }
+
+    /// Reads the metrics again and again: a start that comes back after another is no restart.
+    async fn processes_behind(&self, first: &Snapshot) -> Processes {
+        let mut starts = vec![first.process_start_s];
+        for _ in 0..READINGS {
+            if first.process_start_s.is_none() {
+                break;
+            }
+            let reading = telemetry::snapshot(&self.client).await;
+            starts.extend(reading.map(|snapshot| snapshot.process_start_s));
+        }
+        // A restart in between is followed by the new start alone.
+        let came_back = (2..starts.len())
+            .any(|i| starts[i] != starts[i - 1] && starts[..i - 1].contains(&starts[i]));
+        if came_back { Processes::Several { told: false } } else { Processes::One }
+    }
+
+    /// That the metrics cannot be used, once.
+    fn replicas(&mut self) -> Option<Finding> {
+        if self.processes != Some(Processes::Several { told: false }) {
+            return None;
+        }
+        self.processes = Some(Processes::Several { told: true });
+        let text = "several processes answer behind this address and take turns (replicas): their metrics \
+                    are not one server's, and are not used";
+        let hint = "measure one replica alone to see its queue and cache";
+        Some(Finding::new(FindingCode::Replicas, Severity::Note, text).with_mend(hint))
     }
 
     /// Opens what can be sampled, as far as it is known now.
@@ -118,6 +171,7 @@ impl RoundTelemetry {
             let (open, close) = (outcome.window_open_ns, outcome.window_close_ns);
             seen.series = telemetry::within(&series, open, close);
         }
+        seen.findings.extend(self.replicas());
         let Some(before) = self.before.take() else { return seen };
         let Some(after) = telemetry::snapshot(&self.client).await else {
             let text = "the server's metrics were gone after the round: its own word is missing";

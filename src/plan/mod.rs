@@ -1,20 +1,20 @@
 //! The plan: every start, round and request before a byte is sent. Pure.
 
+pub mod arrivals;
 mod budget;
-pub mod build;
 pub mod describe;
 pub mod estimate;
-mod list;
 pub mod phase;
-pub mod schedule;
 pub mod search;
+mod select;
+pub mod starts;
 
-pub use build::build_points;
+pub use arrivals::{PlannedRequest, Schedule};
 pub use describe::{ListFormat, list};
 pub use estimate::Expectation;
-pub use list::{Matching, select};
 pub use phase::{Phase, RoundPlan, Side, StartPlan, StopRule};
-pub use schedule::{PlannedRequest, Schedule};
+pub use select::{Matching, select};
+pub use starts::build_points;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -5,6 +5,7 @@ pub mod finding_code;
 pub mod gap_histogram;
 pub mod health;
 pub mod itl_by_position;
+mod latency;
 pub mod request;
 pub mod server_state;
 pub mod stored;

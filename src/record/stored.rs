@@ -118,6 +118,16 @@ pub struct StoredSide {
     pub template_tokens: Option<u32>,
 }
 
+impl StoredSide {
+    /// How many requests the server works on at once, if it reports that: llama-server's `total_slots`,
+    /// vLLM's `max_num_seqs`.
+    #[must_use]
+    pub fn slots(&self) -> Option<u32> {
+        let setting = |name: &str| self.engine_settings.get(name)?.parse().ok();
+        setting("total_slots").or_else(|| setting("max_num_seqs")).filter(|slots| *slots > 0)
+    }
+}
+
 /// A reference or load point, with its id.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StoredPoint {
@@ -286,6 +296,13 @@ pub struct Health {
     pub loop_lag_p50_ms: Option<f64>,
     /// p99 of the same, ms.
     pub loop_lag_p99_ms: Option<f64>,
+    /// How long the client stood still at a stretch, ms: its event loop did not run, or the machine was
+    /// suspended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longest_stall_ms: Option<f64>,
+    /// The longest stall / the window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalled_share: Option<f64>,
     /// Client CPU over the window / (window × cores).
     pub client_cpu: Option<f64>,
     /// Time average of requests in flight inside the window.

@@ -1,4 +1,4 @@
-//! A digest: the named hash that distinguishes datasets and workloads.
+//! A content hash: the hash that distinguishes datasets and workloads.
 
 /// FNV-1a with 128 bits (Fowler, Noll, Vo; parameters of RFC 9923), as `fnv1a128:` and 32 hex digits.
 ///

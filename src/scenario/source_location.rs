@@ -1,4 +1,4 @@
-//! A place: where in the user's code or file something was declared.
+//! A source location: where in the user's code or file something was declared.
 
 use std::fmt;
 use std::panic::Location;

@@ -1,6 +1,7 @@
 //! A server's life: launched, ready, watched, stopped whole.
 
 mod command;
+mod guard;
 mod launcher;
 mod limits;
 mod log;

@@ -11,6 +11,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::command::CommandLine;
+use super::guard::Guard;
 use crate::error::{Error, Result};
 use crate::store::files;
 
@@ -43,6 +44,8 @@ pub(super) struct ProcessGroup {
     /// Every process seen to belong to us, with its start: workers that left the group too.
     known: BTreeMap<i32, u64>,
     released: bool,
+    /// Ends the group where this program is killed.
+    _guard: Option<Guard>,
 }
 
 impl ProcessGroup {
@@ -75,7 +78,14 @@ impl ProcessGroup {
             .spawn()
             .map_err(failed)?;
         let leader = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
-        Ok(Self { child, leader, status: None, known: BTreeMap::new(), released: false })
+        Ok(Self {
+            child,
+            leader,
+            status: None,
+            known: BTreeMap::new(),
+            released: false,
+            _guard: Guard::of(leader.as_raw()),
+        })
     }
 
     /// The leader's pid.

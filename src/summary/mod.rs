@@ -4,7 +4,7 @@ pub mod distribution;
 mod failure_words;
 pub mod good;
 pub mod goodput;
-pub mod health;
+pub mod lockstep;
 pub mod measured;
 mod reported;
 pub mod series;

@@ -69,10 +69,12 @@ impl LagSampler {
         self.stop();
         let (clock, kept) = (self.clock, Arc::clone(&self.lags));
         self.task = Some(tokio::spawn(async move {
+            let mut asleep = Suspension::new();
             loop {
                 let asked_ns = clock.now_ns().saturating_add(crate::clock::duration_ns(LAG_PERIOD));
                 clock.sleep_until(asked_ns).await;
-                let lag_ns = clock.now_ns().saturating_sub(asked_ns);
+                let slept_ns = asleep.since_last();
+                let lag_ns = clock.now_ns().saturating_sub(asked_ns).saturating_add(slept_ns);
                 // Nobody else takes this lock before the end, so it is never waited for.
                 kept.lock().unwrap_or_else(PoisonError::into_inner).record(lag_ns, 1);
             }
@@ -98,9 +100,49 @@ impl LagSampler {
         self.quantile_ms(0.99)
     }
 
+    /// The longest of the lags so far, ms: how long the client stood still at a stretch. The time that the
+    /// machine was suspended counts. None before the first sample.
+    #[must_use]
+    pub fn longest_ms(&self) -> Option<f64> {
+        let lags = self.lags.lock().unwrap_or_else(PoisonError::into_inner);
+        lags.max().map(|ns| ns / 1e6)
+    }
+
     fn quantile_ms(&self, q: f64) -> Option<f64> {
         let lags = self.lags.lock().unwrap_or_else(PoisonError::into_inner);
         lags.quantile(q).map(|ns| ns / 1e6)
+    }
+}
+
+/// Time that the machine was suspended, which the monotonic clock leaves out: the boot clock does not.
+struct Suspension {
+    /// Boot clock minus monotonic clock, ns.
+    apart_ns: Option<u64>,
+}
+
+impl Suspension {
+    fn new() -> Self {
+        Self { apart_ns: Self::apart_ns() }
+    }
+
+    /// Nanoseconds suspended since the last call; 0 where the system has no boot clock.
+    fn since_last(&mut self) -> u64 {
+        let now = Self::apart_ns();
+        let before = std::mem::replace(&mut self.apart_ns, now);
+        now.zip(before).map_or(0, |(now, before)| now.saturating_sub(before))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn apart_ns() -> Option<u64> {
+        use nix::time::{ClockId, clock_gettime};
+        let read = |id: ClockId| clock_gettime(id).ok().map(|at| at.num_nanoseconds());
+        let (monotonic, boot) = (read(ClockId::CLOCK_MONOTONIC)?, read(ClockId::CLOCK_BOOTTIME)?);
+        u64::try_from(boot - monotonic).ok()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn apart_ns() -> Option<u64> {
+        None
     }
 }
 
@@ -140,6 +182,7 @@ mod tests {
         let p99_ms = sampler.p99_ms().unwrap();
         assert!((79.0..=82.0).contains(&p99_ms), "{p99_ms}");
         sampler.stop();
+        assert!(sampler.longest_ms().is_some_and(|ms| (79.0..=82.0).contains(&ms)));
         tokio::time::advance(Duration::from_millis(500)).await;
         tokio::task::yield_now().await;
         assert_eq!(sampler.p99_ms(), Some(p99_ms), "what follows the stop does not count");

@@ -1,4 +1,4 @@
-//! The tally of a request: its events, and after its end their tokens by one authority.
+//! The token counter of a request: its events, and after its end their tokens by one authority.
 //!
 //! The first authority that holds for the whole request counts it:
 //!

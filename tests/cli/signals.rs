@@ -1,7 +1,9 @@
 //! Ctrl-C, a second one, a kill, and a pipe that closes.
 
 use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -93,4 +95,33 @@ fn a_closed_pipe_is_no_panic() {
     let output = within_limit(child);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+/// Whether somebody listens at the port, asked until it is as `wanted` or the limit is over.
+fn listens(port: u16, wanted: bool) -> bool {
+    let is_open = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+    for _ in 0..600 {
+        if is_open() == wanted {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    is_open()
+}
+
+#[test]
+fn no_end_of_the_harness_leaves_its_server_behind() {
+    for signal in [Signal::SIGKILL, Signal::SIGHUP, Signal::SIGQUIT] {
+        let place = Place::new();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let program = env!("CARGO_BIN_EXE_inferometer");
+        let launch = format!("--server-cmd={program} simulate --port {port}");
+        let url = format!("--url=http://127.0.0.1:{port}");
+        let (mut child, _) =
+            started(&place, &[&ENDLESS[..], &[&launch, &url]].concat(), "req/s", 1);
+        assert!(listens(port, true), "the server runs while it is measured");
+        send(&child, signal);
+        end_of(&mut child);
+        assert!(!listens(port, false), "{signal}: the server is left behind");
+    }
 }

@@ -15,7 +15,7 @@ use inferometer::rng::Seed;
 use inferometer::scenario::Slo;
 use inferometer::summary::steadiness::{self, Steadiness};
 use inferometer::summary::{
-    RoundInput, Series, Summary, distribution::Distribution, health, summarise,
+    RoundInput, Series, Summary, distribution::Distribution, lockstep, summarise,
 };
 use inferometer::transport::client::TokenSource;
 use inferometer::transport::{Exchange, FailureKind, TokenEvent, TokenTimeline};
@@ -211,8 +211,8 @@ fn waves_are_told_from_an_even_load() {
         let found = health_of(measured, None);
         assert!(near(found.sent_per_s, 4.0), "{:?}", found.sent_per_s);
         let sends = sends_inside(&measured.records, Window::of(&measured.round)).count();
-        assert_eq!(health::waves_finding(&found, 15, "p"), None, "too few");
-        (found.lockstep.unwrap(), health::waves_finding(&found, sends, "p").is_some())
+        assert_eq!(lockstep::waves_finding(&found, 15, "p"), None, "too few");
+        (found.lockstep.unwrap(), lockstep::waves_finding(&found, sends, "p").is_some())
     };
     let (even, even_finding) = index(&four_slots(S / 4));
     assert!(even < 1e-9 && !even_finding, "{even}");

@@ -3,12 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use super::args::BenchServeArgs;
-use crate::bench_serve::arrivals::{Arrivals, RampStrategy, RampUp};
 use crate::bench_serve::dataset::{Dataset, FileOptions, PrefixRepetition, RandomOptions};
 use crate::bench_serve::latency::Latency;
 use crate::bench_serve::options::{
     BodyOptions, Goodput, Lora, LoraAssignment, Options, ResultOptions, Saving,
 };
+use crate::bench_serve::vllm_arrivals::{Arrivals, RampStrategy, RampUp};
 use crate::error::{Error, Result};
 use crate::settings::{ApiChoice, Settings, TriState};
 use crate::store::files;

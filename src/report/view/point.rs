@@ -357,6 +357,7 @@ fn health(side: &str, health: &Health, figures: &PointSide) -> HealthView {
         ("sent late, p50", with(health.schedule_lag_p50_ms, "ms")),
         ("sent late, p99", with(health.schedule_lag_p99_ms, "ms")),
         ("client's event loop late, p99", with(health.loop_lag_p99_ms, "ms")),
+        ("client stood still at most", with(health.longest_stall_ms, "ms")),
         ("client CPU", percent(health.client_cpu)),
         ("in flight, mean", health.in_flight_mean.map(units::significant)),
         ("by Little's law", health.little.map(units::significant)),

@@ -1,4 +1,4 @@
-//! Building a plan: which rounds, in which starts, in which order, from which seeds.
+//! The starts of a run: how many, in which order, with which rounds and seeds.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,11 @@
-//! Health: what the rounds of each load point show, gathered while a run goes on.
+//! Findings of each load point, gathered while a run goes on.
 
 use super::session::Session;
 use crate::diagnose::point::PointNotes;
 use crate::drive::RoundOutcome;
 use crate::plan::{RoundPlan, Side};
 use crate::record::StoredRound;
+use crate::record::stored::StoredSide;
 use crate::summary::Summary;
 
 impl Session<'_> {
@@ -36,7 +37,8 @@ impl Session<'_> {
                 let below = lower
                     .map(|(_, n)| n)
                     .max_by(|a, b| a.point.load.level().total_cmp(&b.point.load.level()));
-                for mut finding in here.findings(below, &self.proof) {
+                let slots = self.run.sides.get(&side).and_then(StoredSide::slots);
+                for mut finding in here.findings(below, &self.proof, slots) {
                     if two_sides {
                         finding.text = format!("{}: {}", side.name(), finding.text);
                     }

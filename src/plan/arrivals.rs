@@ -1,4 +1,4 @@
-//! The requests of a round: lengths, seeds and due times.
+//! The arrivals of a round: when each request is due, with its lengths and seed.
 
 use std::collections::VecDeque;
 
