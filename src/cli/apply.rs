@@ -83,6 +83,16 @@ impl ServerArgs {
             return Err(Error::usage("the other side is given, but not the server to judge")
                 .with_hint("add `--url URL` or `--server-cmd COMMAND`"));
         }
+        if let Some(engine_url) = self.server.engine_url.as_ref().filter(|_| !self.names_a_server())
+        {
+            if settings.is_simulated() {
+                return Err(Error::usage(
+                    "`--engine-url` is given, and no gateway before the engine",
+                )
+                .with_hint("add the gateway's address: `--url URL`"));
+            }
+            settings.target.engine_url = Some(engine_url.clone());
+        }
         if let Some(url) = &self.against_url {
             settings.against = Some(Target::new(url.clone(), Launch::External));
         } else if self.against_cmd.is_some() || self.against_restart_cmd.is_some() {
@@ -96,6 +106,7 @@ impl ServerArgs {
         let restart = self.against_restart_cmd.clone();
         LaunchSpec {
             url: None,
+            engine_url: None,
             command: self.against_cmd.clone(),
             stop: self.server.stop.clone().filter(|_| restart.is_some()),
             restart,

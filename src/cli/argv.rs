@@ -43,6 +43,36 @@ pub(super) fn tidied(words: impl IntoIterator<Item = OsString>) -> Vec<OsString>
     tidied
 }
 
+/// The long flags of a command.
+pub(super) fn long_flags(command: &clap::Command) -> Vec<String> {
+    let flags = command.get_arguments().filter_map(clap::Arg::get_long);
+    flags.chain(["help", "version"]).map(|flag| format!("--{flag}")).collect()
+}
+
+/// `--tensor-parallel-size 2` as `--vllm-flag=--tensor-parallel-size` where no such flag is known: the
+/// simulator is started by the command line of a server. A word that follows and is no flag is its value
+/// and goes with it, unseen: it may be a secret.
+pub(super) fn with_vllm_flags(
+    words: impl IntoIterator<Item = OsString>,
+    known: &[String],
+) -> Vec<OsString> {
+    let mut tidied: Vec<OsString> = Vec::new();
+    let mut words = words.into_iter().peekable();
+    while let Some(word) = words.next() {
+        let text = word.to_str().unwrap_or_default();
+        let (name, has_value) =
+            text.split_once('=').map_or((text, false), |(name, _)| (name, true));
+        if !name.starts_with("--") || name == "--" || known.iter().any(|flag| flag == name) {
+            tidied.push(word);
+            continue;
+        }
+        tidied.push(format!("--vllm-flag={name}").into());
+        let is_value = |next: &OsString| !next.to_string_lossy().starts_with("--");
+        let _value = words.next_if(|next| !has_value && is_value(next));
+    }
+    tidied
+}
+
 fn is_metric_and_ms(word: &str) -> bool {
     word.split_once(':').is_some_and(|(metric, ms)| {
         !metric.is_empty()
@@ -74,5 +104,30 @@ mod tests {
         check("b --require a<1ms b>2 chat x<y", "b --require a<1ms --require b>2 chat x<y");
         check("b -- --goodput a:1 b:2", "b -- --goodput a:1 b:2");
         check("b --goodput", "b --goodput");
+    }
+
+    #[test]
+    fn flags_of_vllm_are_gathered_and_ours_are_left_alone() {
+        let known = ["--port", "--seed"].map(str::to_owned);
+        let tidied = |line: &str| {
+            let words = with_vllm_flags(line.split(' ').map(OsString::from), &known);
+            words.iter().map(|w| w.to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            tidied("b simulate --port 80 --dtype bfloat16 --enforce-eager --seed 3 --a=b c"),
+            [
+                "b",
+                "simulate",
+                "--port",
+                "80",
+                "--vllm-flag=--dtype",
+                "--vllm-flag=--enforce-eager",
+                "--seed",
+                "3",
+                "--vllm-flag=--a",
+                "c"
+            ]
+        );
+        assert_eq!(tidied("b simulate --gpu -1"), ["b", "simulate", "--vllm-flag=--gpu"]);
     }
 }

@@ -19,7 +19,7 @@ mod wrap;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as ClapError};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::bench_serve::flags;
 use wrap::broken;
@@ -120,6 +120,11 @@ fn command_line() -> Vec<std::ffi::OsString> {
     let words = std::env::args_os();
     if std::env::args_os().nth(1).is_some_and(|command| command == "bench-serve") {
         return words.map(|word| bench_serve::with_dashes(&word)).collect();
+    }
+    if std::env::args_os().nth(1).is_some_and(|command| command == "simulate") {
+        let command = Cli::command();
+        let known = command.find_subcommand("simulate").map(argv::long_flags).unwrap_or_default();
+        return argv::with_vllm_flags(words, &known);
     }
     argv::tidied(words)
 }

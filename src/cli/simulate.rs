@@ -1,6 +1,7 @@
 //! `simulate`: the embedded server on a port.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -10,9 +11,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::report::terminal;
 use crate::rng::Seed;
 use crate::settings::ApiKey;
+use crate::settings::value::duration;
+use crate::sim::config::{Offer, Overload};
 use crate::sim::fault::FaultSpec;
-use crate::sim::profile::Prefill;
-use crate::sim::{Preset, SimConfig, SimServer, config::Offer};
+use crate::sim::profile::{Prefill, Scheduling};
+use crate::sim::{Preset, SimConfig, SimServer};
 
 /// The embedded server: an OpenAI-compatible API over a continuous-batching scheduler.
 #[derive(Debug, Args)]
@@ -41,9 +44,24 @@ pub(super) struct SimulateCommand {
     /// Most sequences in an iteration
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_num_seqs: Option<u32>,
-    /// Whole prompts first, without decodes
+    /// Whole prompts, where the rest of the budget holds them
     #[arg(long)]
     no_enable_chunked_prefill: bool,
+    /// Put an iteration together when the one before it ended, not when it began
+    #[arg(long)]
+    no_async_scheduling: bool,
+    /// Requests that may wait before others are refused
+    #[arg(long, value_name = "N")]
+    max_num_queued_reqs: Option<u32>,
+    /// How long the first of them may wait before others are refused
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    max_queue_wait: Option<Duration>,
+    /// Status of that refusal, with `Retry-After`
+    #[arg(long, value_enum, value_name = "STATUS", default_value = "503")]
+    overload_status: Overload,
+    /// Flags of vLLM that the simulator has no use for: see argv.rs
+    #[arg(long = "vllm-flag", value_name = "WORDS", hide = true)]
+    vllm_flags: Vec<String>,
     /// Tokens in an event
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     stream_interval: u32,
@@ -71,6 +89,12 @@ impl SimulateCommand {
         let _guard = runtime.enter();
         raise_on_signals(&interrupt)?;
         let mut server = SimServer::start(self.config()?)?;
+        if !self.vllm_flags.is_empty() {
+            let flags = self.vllm_flags.join("`, `");
+            terminal::print_message(&format!(
+                "note: taken as flags of vLLM, without effect on the simulator: `{flags}`\n"
+            ))?;
+        }
         terminal::print(&format!(
             "simulator (preset {}) serving `{}` at {}\n",
             self.preset,
@@ -101,6 +125,12 @@ impl SimulateCommand {
         if self.no_enable_chunked_prefill {
             limits.prefill = Prefill::Whole;
         }
+        if self.no_async_scheduling {
+            limits.scheduling = Scheduling::Sync;
+        }
+        config.max_queued = self.max_num_queued_reqs.unwrap_or(config.max_queued);
+        config.max_queue_wait = self.max_queue_wait;
+        config.overload = self.overload_status;
         if !(self.slowdown.is_finite() && self.slowdown > 0.0) {
             return Err(Error::usage("`--slowdown` must be above 0"));
         }

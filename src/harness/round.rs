@@ -13,6 +13,7 @@ use crate::drive::{self, ErrorLimit, RoundJob, RoundOutcome, Wire};
 use crate::environment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{Design, Phase, Plan, RoundPlan, Side, StartPlan};
+use crate::preflight::PreflightReport;
 use crate::record::stored::{RoundStatus, WarmUp};
 use crate::record::{Finding, FindingCode, RequestRecord, Severity, StoredRound};
 use crate::report::lossy::LossyReporter;
@@ -88,7 +89,7 @@ impl Session<'_> {
 
     /// Who watches a side: as in the round before, where its server has not moved.
     async fn watch(&mut self, side: Side) -> Result<RoundTelemetry> {
-        let url = self.live(side)?.url.clone();
+        let url = self.live(side)?.engine_url.clone();
         match self.watches.remove(&side) {
             Some(watch) if watch.is_over(&url) => Ok(watch),
             _ => {
@@ -192,6 +193,7 @@ impl Session<'_> {
     /// The wire for a round: its prompts are of this run, this block and this side.
     pub(super) fn wire(&self, start: &StartPlan, plan: &RoundPlan) -> Result<Arc<Wire>> {
         let live = self.live(start.side)?;
+        let report = self.with_common_form(live.report.clone());
         let mut salt = self.run.salt;
         if self.plan.design == Design::Routes {
             // One engine sees both sides: the same text again would come from its prefix cache.
@@ -204,15 +206,24 @@ impl Session<'_> {
             server_handle::client(&live.url, self.settings, highest as usize + SPARE_CONNECTIONS)?;
         Ok(Arc::new(Wire {
             client,
-            dialect: self.dialect(live.report.api),
-            model: live.report.model.clone(),
-            offers: live.report.offers,
+            dialect: self.dialect(report.api),
+            model: report.model.clone(),
+            offers: report.offers,
             extra_body: self.settings.extra_body.clone(),
             prompts: match &self.own.prompts {
                 Some(own) if plan.point.prompt == PromptSpec::Synthetic => own.clone(),
-                _ => self.files.source(&plan.point, &live.report, salt, first),
+                _ => self.files.source(&plan.point, &report, salt, first),
             },
         }))
+    }
+
+    /// Two routes to one engine get their prompts in one form: as token ids where both take them.
+    fn with_common_form(&self, mut report: PreflightReport) -> PreflightReport {
+        if self.plan.design == Design::Routes {
+            let mut live = self.sides.values().filter_map(|side| side.wire.as_ref());
+            report.offers.token_prompts = live.all(|wire| wire.report.offers.token_prompts);
+        }
+        report
     }
 
     /// The caller's dialect, or that of the API found.

@@ -8,6 +8,7 @@ use crate::plan::Side;
 use crate::record::{Finding, ServerState, StoredStart};
 use crate::rng::Seed;
 use crate::server::{Launcher, Running};
+use crate::settings::launch::ReadyWait;
 use crate::settings::{Launch, Settings, Target, extra_body};
 use crate::sim::{Preset, SimConfig, SimServer, start_seed};
 use crate::store::Store;
@@ -27,14 +28,24 @@ pub(super) struct SideServer {
 }
 
 enum Kind {
-    Simulated { config: Box<SimConfig>, server: Option<Box<SimServer>> },
-    Launched { launcher: Box<Launcher>, running: Option<Box<Running>> },
+    Simulated {
+        config: Box<SimConfig>,
+        server: Option<Box<SimServer>>,
+    },
+    Launched {
+        launcher: Box<Launcher>,
+        running: Option<Box<Running>>,
+        /// Who waits for the gateway, once the engine behind it is ready.
+        gateway: Option<Box<Launcher>>,
+    },
 }
 
 /// What a start told of itself.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Started {
     pub(super) url: String,
+    /// Where the engine answers; the same without a gateway.
+    pub(super) engine_url: String,
     pub(super) identity: Option<String>,
     pub(super) ready_s: Option<f64>,
     pub(super) engine_settings: BTreeMap<String, String>,
@@ -52,6 +63,7 @@ pub(super) fn targets(settings: &Settings) -> Vec<(Side, Target)> {
             && against.url.is_empty()
         {
             against.url.clone_from(&settings.target.url);
+            against.engine_url = against.engine_url.or_else(|| settings.target.engine_url.clone());
         }
         targets.push((Side::Base, against));
     }
@@ -72,11 +84,17 @@ impl SideServer {
                 Kind::Simulated { config: Box::new(simulator(preset, *slowdown)?), server: None }
             }
             _ => {
-                let client = client(&target.url, settings, CONTROL_POOL)?;
-                let log = store.layout().server_log(run_id, side.name());
-                let launcher =
-                    Launcher::new(target, client, log)?.with_api_key(settings.api_key.clone());
-                Kind::Launched { launcher: Box::new(launcher), running: None }
+                let launcher = |target: &Target| -> Result<Launcher> {
+                    let client = client(&target.url, settings, CONTROL_POOL)?;
+                    let log = store.layout().server_log(run_id, side.name());
+                    Ok(Launcher::new(target, client, log)?.with_api_key(settings.api_key.clone()))
+                };
+                let gateway = gateway(target).map(|gateway| launcher(&gateway)).transpose()?;
+                Kind::Launched {
+                    launcher: Box::new(launcher(&target.engine())?),
+                    running: None,
+                    gateway: gateway.map(Box::new),
+                }
             }
         };
         Ok(Self { side, target: target.clone(), kind, seed: settings.seed })
@@ -92,12 +110,14 @@ impl SideServer {
                 let url = started.url();
                 *server = Some(Box::new(started));
                 let identity = Some(StoredStart::simulator_identity(config.seed));
-                Ok(Started { url, identity, ready_s: None, ..Started::default() })
+                let engine_url = url.clone();
+                Ok(Started { url, engine_url, identity, ready_s: None, ..Started::default() })
             }
-            Kind::Launched { launcher, running } => {
+            Kind::Launched { launcher, running, gateway } => {
                 let found = launcher.start(&BTreeMap::new()).await?;
                 let started = Started {
-                    url: found.url.clone(),
+                    url: self.target.url.clone(),
+                    engine_url: found.url.clone(),
                     identity: found.identity.clone(),
                     ready_s: found.ready_s,
                     engine_settings: found.engine_settings.clone(),
@@ -106,6 +126,9 @@ impl SideServer {
                     findings: found.findings.clone(),
                 };
                 *running = Some(Box::new(found));
+                if let Some(gateway) = gateway {
+                    gateway.start(&BTreeMap::new()).await?;
+                }
                 Ok(started)
             }
         }
@@ -118,7 +141,7 @@ impl SideServer {
         else {
             return None;
         };
-        let url = BaseUrl::parse(&self.target.url).ok()?.below(ready_path);
+        let url = BaseUrl::parse(&self.target.engine().url).ok()?.below(ready_path);
         Some(format!("ready when {url} answers, within {}", units::duration(*ready_timeout_s)))
     }
 
@@ -163,6 +186,19 @@ impl SideServer {
     /// What the side's server is called in reports.
     pub(super) fn label(&self) -> String {
         label(&self.target)
+    }
+}
+
+/// The gateway before an engine that we start, as a server that somebody else runs: it may take as long
+/// as the engine to answer.
+fn gateway(target: &Target) -> Option<Target> {
+    target.engine_url.as_ref()?;
+    match target.launch {
+        Launch::Command { ready_timeout_s, .. } | Launch::Hooks { ready_timeout_s, .. } => {
+            let wait = Some(ReadyWait { path: None, timeout_s: ready_timeout_s });
+            Some(Target { wait, ..Target::new(target.url.clone(), Launch::External) })
+        }
+        Launch::External | Launch::Simulator { .. } => None,
     }
 }
 

@@ -81,6 +81,8 @@ pub(super) struct SideState {
 #[derive(Clone)]
 pub(super) struct LiveWire {
     pub(super) url: String,
+    /// Where the engine is watched.
+    pub(super) engine_url: String,
     pub(super) report: PreflightReport,
 }
 

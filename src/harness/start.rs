@@ -47,7 +47,8 @@ impl Session<'_> {
             Some(report) => report,
             None => self.check(start.side, &started).await?,
         };
-        self.bench(start.side)?.wire = Some(LiveWire { url: started.url, report });
+        self.bench(start.side)?.wire =
+            Some(LiveWire { url: started.url, engine_url: started.engine_url, report });
         Ok(())
     }
 

@@ -55,6 +55,10 @@ pub struct Target {
     /// The base URL. The simulator fills it in; empty for an other side that listens where the
     /// judged server does.
     pub url: String,
+    /// Where the engine itself answers, where `url` is of a gateway before it: it is started, watched and
+    /// read there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_url: Option<String>,
     /// Who starts it.
     pub launch: Launch,
     /// How long to wait for a server that somebody else starts; none: it has to be ready.
@@ -75,7 +79,13 @@ impl Target {
     /// A server at a base URL, and who starts it.
     #[must_use]
     pub fn new(url: impl Into<String>, launch: Launch) -> Self {
-        Self { url: url.into(), launch, wait: None }
+        Self { url: url.into(), engine_url: None, launch, wait: None }
+    }
+
+    /// The engine itself, where it is started, watched and read.
+    #[must_use]
+    pub(crate) fn engine(&self) -> Self {
+        Self { url: self.engine_url.clone().unwrap_or_else(|| self.url.clone()), ..self.clone() }
     }
 
     /// The embedded simulator.
@@ -91,6 +101,9 @@ impl Target {
 pub struct LaunchSpec {
     /// The base URL; none: [`DEFAULT_URL`] where we launch it.
     pub url: Option<String>,
+    /// Where the engine itself answers, where that is elsewhere.
+    #[serde(alias = "metrics_url")]
+    pub engine_url: Option<String>,
     /// The command that runs it.
     pub command: Option<String>,
     /// The path that answers 200 when it is ready; none: [`DEFAULT_READY_PATH`].
@@ -157,13 +170,22 @@ impl LaunchSpec {
                 }
                 let wait = ReadyWait { path: self.ready_path.clone(), timeout_s: ready_timeout_s };
                 let external = |url: &String| Target {
+                    engine_url: self.engine_url.clone(),
                     wait: waits.then(|| wait.clone()),
                     ..Target::new(url.clone(), Launch::External)
                 };
-                return Ok(self.url.as_ref().map(external));
+                return match (&self.url, &self.engine_url) {
+                    (None, Some(engine)) => Err(Error::usage(format!(
+                        "the engine's address `{engine}` is given, and none to send requests to"
+                    ))
+                    .with_hint(
+                        "give the gateway's: `--url`; without a gateway it is `--url` alone",
+                    )),
+                    (url, _) => Ok(url.as_ref().map(external)),
+                };
             }
         };
         let url = self.url.clone().unwrap_or_else(|| default_url.to_owned());
-        Ok(Some(Target::new(url, launch)))
+        Ok(Some(Target { engine_url: self.engine_url.clone(), ..Target::new(url, launch) }))
     }
 }

@@ -127,6 +127,10 @@ pub struct ServerOverrides {
     /// Base URL of the server, with or without `/v1`
     #[arg(long, env = "INFEROMETER_URL", hide_env = true, value_name = "URL")]
     pub url: Option<String>,
+    /// Where the engine itself answers, where --url is of a gateway: it is started and watched there
+    #[arg(long, visible_alias = "metrics-url", value_name = "URL")]
+    #[serde(alias = "metrics_url")]
+    pub engine_url: Option<String>,
     /// Command that starts the server; it is launched anew for every start
     #[arg(long = "server-cmd", value_name = "COMMAND", conflicts_with = "restart")]
     pub command: Option<String>,
@@ -164,6 +168,7 @@ impl ServerOverrides {
     pub fn launch(&self) -> LaunchSpec {
         LaunchSpec {
             url: self.url.clone().filter(|url| !url.trim().is_empty()),
+            engine_url: self.engine_url.clone(),
             command: self.command.clone(),
             ready_path: self.ready.clone(),
             ready_timeout: self.ready_timeout,

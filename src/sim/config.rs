@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use super::fault::FaultSpec;
 use super::noise::Noise;
@@ -18,6 +19,18 @@ pub enum Offer {
     /// It is not.
     #[default]
     Off,
+}
+
+/// How an overloaded server refuses, with `Retry-After`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Overload {
+    /// 503, as vLLM does.
+    #[default]
+    #[value(name = "503")]
+    Unavailable,
+    /// 429, as gateways do.
+    #[value(name = "429")]
+    TooManyRequests,
 }
 
 /// How to run a [`super::SimServer`]. Start from `SimConfig::default()` or [`SimConfig::preset`].
@@ -47,6 +60,10 @@ pub struct SimConfig {
     pub stop_after_tokens: Option<u32>,
     /// Requests that may wait before 503 (vLLM's `--max-num-queued-reqs`). Default: no limit but 100 000.
     pub max_queued: u32,
+    /// How long the first of them may wait before others are refused. Default: no limit.
+    pub max_queue_wait: Option<Duration>,
+    /// How they are refused. Default 503.
+    pub overload: Overload,
     /// What goes wrong on purpose. Default nothing.
     pub faults: Vec<FaultSpec>,
     /// Requests that the truth log keeps; later ones are counted only. Default 1 000 000.
@@ -72,6 +89,8 @@ impl SimConfig {
             prefix_cache: Offer::Off,
             stop_after_tokens: None,
             max_queued: 100_000,
+            max_queue_wait: None,
+            overload: Overload::default(),
             faults: Vec::new(),
             log_limit: 1_000_000,
             clock: None,

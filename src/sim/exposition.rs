@@ -53,6 +53,7 @@ impl Histogram {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Finished {
     pub(crate) received_ns: u64,
+    pub(crate) queued_ns: u64,
     pub(crate) scheduled_ns: u64,
     pub(crate) first_ns: u64,
     pub(crate) last_ns: u64,
@@ -161,7 +162,7 @@ impl Observed {
         let values = [
             decode / following,
             span(times.received_ns, times.last_ns),
-            span(times.received_ns, times.scheduled_ns),
+            span(times.queued_ns, times.scheduled_ns),
             span(times.scheduled_ns, times.last_ns),
             span(times.scheduled_ns, times.first_ns),
             decode,

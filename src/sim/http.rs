@@ -16,7 +16,7 @@ use super::config::SimConfig;
 use super::exposition::Observed;
 use super::fault::FaultKind;
 use super::link::{Link, Tap};
-use super::player::{Command, Player};
+use super::player::{Command, Player, Queue};
 use super::prefix_cache::PrefixCache;
 use super::routes::Shared;
 use super::scheduler::{Engine, Gauges};
@@ -177,7 +177,9 @@ fn launch(
     let truth = Arc::new(TruthLog::new(config.log_limit));
     let engine = Engine::new(config.profile, config.noise, config.seed);
     let waiting = Arc::new(AtomicU32::new(0));
-    let player = Player::new(engine, clock, observed.clone(), waiting.clone());
+    let longest_wait_ns = Arc::new(AtomicU64::new(0));
+    let queue = Queue { waiting: waiting.clone(), longest_wait_ns: longest_wait_ns.clone() };
+    let player = Player::new(engine, clock, observed.clone(), queue);
     let shared = Arc::new(Shared {
         config: config.clone(),
         clock,
@@ -185,6 +187,7 @@ fn launch(
         commands: commands.clone(),
         observed: observed.clone(),
         waiting,
+        longest_wait_ns,
         truth: truth.clone(),
         cache: Mutex::new(PrefixCache::new(config.profile.limits.kv_capacity_tokens)),
         next_key: AtomicU64::new(0),

@@ -1,7 +1,7 @@
 //! Player: one thread that lets the engine's virtual time run with the clock.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc as ticks;
 
 use super::exposition::{FinishReason, Finished, Observed};
-use super::scheduler::{Engine, EngineEvent, EventKind, RequestId, RequestSpec};
+use super::scheduler::{Engine, EngineEvent, EventKind, Gauges, RequestId, RequestSpec};
 use super::truth::lock;
 use crate::clock::Clock;
 use crate::units::ns_to_s;
@@ -17,10 +17,20 @@ use crate::units::ns_to_s;
 /// The longest sleep, so that a lost wake-up can't hang the server.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
+/// The state of the queue, for whoever decides who may join it.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    /// Requests that wait.
+    pub(crate) waiting: Arc<AtomicU32>,
+    /// How long the first of them has, nanoseconds.
+    pub(crate) longest_wait_ns: Arc<AtomicU64>,
+}
+
 /// Tokens on their way to a response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tick {
     pub(crate) at_ns: u64,
+    pub(crate) queued_ns: u64,
     pub(crate) scheduled_ns: u64,
     pub(crate) tokens: u32,
     pub(crate) kind: EventKind,
@@ -82,7 +92,7 @@ pub(crate) struct Player {
     engine: Engine,
     clock: Clock,
     observed: Arc<Mutex<Observed>>,
-    waiting: Arc<AtomicU32>,
+    queue: Queue,
     subscribers: HashMap<RequestId, Subscriber>,
     ids: HashMap<u64, RequestId>,
 }
@@ -97,9 +107,9 @@ impl Player {
         engine: Engine,
         clock: Clock,
         observed: Arc<Mutex<Observed>>,
-        waiting: Arc<AtomicU32>,
+        queue: Queue,
     ) -> Self {
-        Self { engine, clock, observed, waiting, subscribers: HashMap::new(), ids: HashMap::new() }
+        Self { engine, clock, observed, queue, subscribers: HashMap::new(), ids: HashMap::new() }
     }
 
     /// Runs until asked to stop or until nobody can talk to it any more.
@@ -165,6 +175,7 @@ impl Player {
             if let Some(subscriber) = self.subscribers.get(&event.request) {
                 let tick = Tick {
                     at_ns: event.at_ns,
+                    queued_ns: event.queued_ns,
                     scheduled_ns: event.scheduled_ns,
                     tokens: event.tokens,
                     kind: event.kind,
@@ -177,7 +188,9 @@ impl Player {
             self.observe(event, &mut observed);
         }
         observed.gauges = self.engine.gauges();
-        self.waiting.store(observed.gauges.waiting, Ordering::Relaxed);
+        let Gauges { waiting, longest_wait_ns, .. } = observed.gauges;
+        self.queue.waiting.store(waiting, Ordering::Relaxed);
+        self.queue.longest_wait_ns.store(longest_wait_ns, Ordering::Relaxed);
     }
 
     fn observe(&mut self, event: EngineEvent, observed: &mut Observed) {
@@ -198,6 +211,7 @@ impl Player {
             self.ids.remove(&done.key);
             observed.finished(Finished {
                 received_ns,
+                queued_ns: event.queued_ns,
                 scheduled_ns: event.scheduled_ns,
                 first_ns: done.first_ns.unwrap_or(event.at_ns),
                 last_ns: done.last_ns,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::noise::Noise;
-use super::profile::{Costs, FrontEnd, Limits, Prefill, Profile};
+use super::profile::{Costs, FrontEnd, Limits, Prefill, Profile, Scheduling};
 use crate::error::{Error, Result};
 
 /// A named engine.
@@ -40,6 +40,10 @@ impl Preset {
             max_num_batched_tokens: 2048,
             max_num_seqs: 256,
             prefill: Prefill::Chunked,
+            scheduling: match self {
+                Self::H200Qwen25Seven => Scheduling::Async,
+                Self::Demo | Self::Statistics => Scheduling::Sync,
+            },
             kv_capacity_tokens: 1_600_000,
         };
         let (costs, front) = match self {
@@ -48,32 +52,53 @@ impl Preset {
             Self::Demo => (
                 Costs {
                     base_ms: 0.40,
+                    prefill_ms: 0.0,
                     prefill_token_ms: 0.006,
                     decoding_ms: 0.040,
                     context_token_ms: 0.0,
                     position_ms: 0.0,
                 },
-                FrontEnd { busy_at_512_ms: 0.20, in_ms: 0.5, in_sigma: 0.0, out_ms: 0.1 },
+                FrontEnd {
+                    busy_at_512_ms: 0.20,
+                    in_ms: 0.5,
+                    in_sigma: 0.0,
+                    out_ms: 0.1,
+                    busy_token_ms: 0.0,
+                },
             ),
             Self::H200Qwen25Seven => (
                 Costs {
                     base_ms: 4.70,
-                    prefill_token_ms: 0.0203,
+                    prefill_ms: 3.0,
+                    prefill_token_ms: 0.0200,
                     decoding_ms: 0.0055,
                     context_token_ms: 14e-6,
                     position_ms: 0.65e-6,
                 },
-                FrontEnd { busy_at_512_ms: 2.4, in_ms: 5.0, in_sigma: 0.0, out_ms: 1.0 },
+                FrontEnd {
+                    busy_at_512_ms: 2.4,
+                    in_ms: 3.1,
+                    in_sigma: 0.0,
+                    out_ms: 1.0,
+                    busy_token_ms: 0.05,
+                },
             ),
             Self::Statistics => (
                 Costs {
                     base_ms: 6.0,
+                    prefill_ms: 0.0,
                     prefill_token_ms: 0.020,
                     decoding_ms: 0.040,
                     context_token_ms: 0.0,
                     position_ms: 0.0,
                 },
-                FrontEnd { busy_at_512_ms: 0.0, in_ms: 2.0, in_sigma: 0.3, out_ms: 0.0 },
+                FrontEnd {
+                    busy_at_512_ms: 0.0,
+                    in_ms: 2.0,
+                    in_sigma: 0.3,
+                    out_ms: 0.0,
+                    busy_token_ms: 0.0,
+                },
             ),
         };
         Profile { limits, costs, front, slowdown: 1.0 }

@@ -5,8 +5,18 @@
 pub enum Prefill {
     /// In pieces, from the budget that the decodes leave (`--enable-chunked-prefill`).
     Chunked,
-    /// Whole, before any decode (`--no-enable-chunked-prefill`).
+    /// Whole, where the budget that the decodes leave holds all of it (`--no-enable-chunked-prefill`, as
+    /// vLLM's V1 scheduler has it).
     Whole,
+}
+
+/// When the next iteration is put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheduling {
+    /// When the one before it has ended (`--no-async-scheduling`).
+    Sync,
+    /// When the one before it begins: what arrives meanwhile waits for one more (`--async-scheduling`).
+    Async,
 }
 
 /// The scheduler's limits, named as vLLM's flags.
@@ -18,6 +28,8 @@ pub struct Limits {
     pub max_num_seqs: u32,
     /// How prompts enter.
     pub prefill: Prefill,
+    /// When the next iteration is put together.
+    pub scheduling: Scheduling,
     /// Tokens that the KV cache holds.
     pub kv_capacity_tokens: u64,
 }
@@ -27,6 +39,9 @@ pub struct Limits {
 pub struct Costs {
     /// Each iteration.
     pub base_ms: f64,
+    /// Each iteration that computes prompt tokens, beside their own cost: it runs outside of the graphs that
+    /// were captured for decodes.
+    pub prefill_ms: f64,
     /// Each prompt token computed.
     pub prefill_token_ms: f64,
     /// Each decoding sequence.
@@ -49,6 +64,8 @@ pub struct FrontEnd {
     pub in_sigma: f64,
     /// The way back of each token.
     pub out_ms: f64,
+    /// Time that the front end is busy with a token on its way back. Requests wait meanwhile.
+    pub busy_token_ms: f64,
 }
 
 impl FrontEnd {

@@ -14,7 +14,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde_json::json;
 use tokio::sync::{Notify, mpsc};
 
-use super::config::{Offer, SimConfig};
+use super::config::{Offer, Overload, SimConfig};
 use super::exposition::Observed;
 use super::fault::{Active, FaultKind};
 use super::link::{Busy, Link};
@@ -27,7 +27,7 @@ use super::stream_script::{Script, Times};
 use super::truth::{TruthLog, TruthRecord, lock};
 use super::vocabulary;
 use super::wire::{Field, Piece, Place, Usage, Writer};
-use crate::clock::Clock;
+use crate::clock::{Clock, duration_ns};
 use crate::units::ns_to_s;
 
 /// The longest body read: a prompt of some million token ids.
@@ -40,6 +40,8 @@ const JSON: &str = "application/json";
 const EVENT_STREAM: &str = "text/event-stream; charset=utf-8";
 const METRICS: &str = "text/plain; version=1.0.0; charset=utf-8";
 
+/// When a refused client should come again.
+const RETRY_AFTER_OVERLOAD: Duration = Duration::from_secs(1);
 /// What vLLM reports when its queue is full.
 const QUEUE_FULL: &str = "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.";
 
@@ -52,6 +54,7 @@ pub(crate) struct Shared {
     pub(crate) observed: Arc<Mutex<Observed>>,
     /// Requests that wait, as the player last saw them.
     pub(crate) waiting: Arc<AtomicU32>,
+    pub(crate) longest_wait_ns: Arc<AtomicU64>,
     pub(crate) truth: Arc<TruthLog>,
     pub(crate) cache: Mutex<PrefixCache>,
     pub(crate) next_key: AtomicU64,
@@ -240,8 +243,8 @@ impl Shared {
         if active.has(FaultKind::IgnoreMaxTokens) {
             form.output_tokens = form.output_tokens.saturating_mul(2).min(rules.max_model_len);
         }
-        if self.waiting.load(Ordering::Relaxed) >= self.config.max_queued {
-            return Ok(queue_full());
+        if self.is_overloaded() {
+            return Ok(self.overloaded());
         }
         if let (Some(id), Delivery::Whole) = (form.bad_token, form.delivery) {
             let message = format!("Token id {id} is out of vocabulary");
@@ -264,7 +267,7 @@ impl Shared {
             Delivery::Stream => {
                 let interval = self.config.stream_interval;
                 let metrics = self.config.request_metrics;
-                let script = Script::new(form, writer, active, interval, metrics, received_ns);
+                let script = Script::new(form, writer, active, interval, metrics);
                 let stream = TokenStream::new(ticks, ticket, script, stamp, link.clone());
                 let body = ReplyKind::Stream(Box::new(stream));
                 Ok(Answer { status: 200, content_type: EVENT_STREAM, body, retry_after: None })
@@ -322,6 +325,22 @@ impl Shared {
         }
     }
 
+    /// Whether the queue is too long, or moves too slowly.
+    fn is_overloaded(&self) -> bool {
+        let longest_ns = self.config.max_queue_wait.map_or(u64::MAX, duration_ns);
+        self.waiting.load(Ordering::Relaxed) >= self.config.max_queued
+            || self.longest_wait_ns.load(Ordering::Relaxed) >= longest_ns
+    }
+
+    /// The refusal of an overloaded server: 503 as vLLM's, or 429 as a gateway's, and when to come again.
+    fn overloaded(&self) -> Answer {
+        let refusal = match self.config.overload {
+            Overload::Unavailable => refuse(503, "Service Unavailable", QUEUE_FULL, None),
+            Overload::TooManyRequests => refuse(429, "Too Many Requests", QUEUE_FULL, None),
+        };
+        Answer { retry_after: Some(RETRY_AFTER_OVERLOAD), ..Answer::refusal(refusal) }
+    }
+
     fn submit(&self, form: &Form, key: u64, received_ns: u64) -> (Ticket, mpsc::Receiver<Tick>) {
         // One tick a token and no more: the channel can't fill.
         let (sender, ticks) = mpsc::channel(form.output_tokens.max(1) as usize);
@@ -349,7 +368,7 @@ impl Shared {
         mut ticket: Ticket,
         mut stamp: Stamp,
     ) -> Answer {
-        let mut times = Times { received_ns: stamp.received_ns(), ..Times::default() };
+        let mut times = Times::default();
         let mut tokens = 0;
         while let Some(tick) = ticks.recv().await {
             times.see(tick);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use rand_distr::{Distribution, StandardNormal};
 
 use super::noise::{Noise, NoiseState};
-use super::profile::{Prefill, Profile};
+use super::profile::{Prefill, Profile, Scheduling};
 use crate::rng::Seed;
 
 /// What a request asks of the engine.
@@ -52,6 +52,8 @@ pub struct EngineEvent {
     pub tokens: u32,
     /// Whether more will come.
     pub kind: EventKind,
+    /// When the request reached the scheduler.
+    pub queued_ns: u64,
     /// When the request first entered an iteration.
     pub scheduled_ns: u64,
 }
@@ -63,6 +65,8 @@ pub struct Gauges {
     pub running: u32,
     /// Requests that wait for a place, those still in the front end included.
     pub waiting: u32,
+    /// How long the first of them has waited at the scheduler, nanoseconds.
+    pub longest_wait_ns: u64,
     /// Share of the KV cache in use, in [0, 1].
     pub kv_usage: f64,
     /// Prompt tokens of finished prefills, since the start.
@@ -90,12 +94,18 @@ struct Sequence {
     produced: u32,
     /// Tokens it was given in the iteration under way.
     granted: u32,
+    queued_ns: u64,
     scheduled_ns: u64,
 }
 
 impl Sequence {
     fn decodes(&self) -> bool {
         self.prefilled == self.prompt
+    }
+
+    /// Whether the iteration under way brings it a token: not a piece of a prompt before the last.
+    fn produces(&self) -> bool {
+        self.decodes() || self.prefilled + self.granted == self.prompt
     }
 
     fn context(&self) -> u64 {
@@ -117,6 +127,8 @@ pub struct Engine {
     now_ns: u64,
     next_id: u64,
     front_free_ns: u64,
+    /// When the front end is done with the tokens on their way back.
+    tokens_done_ns: u64,
     /// Requests on their way through the front end, by the time they reach the scheduler.
     arriving: BinaryHeap<Reverse<(u64, RequestId)>>,
     arriving_specs: BTreeMap<RequestId, Sequence>,
@@ -124,6 +136,8 @@ pub struct Engine {
     running: Vec<Sequence>,
     reserved_tokens: u64,
     iteration_ends_ns: Option<u64>,
+    /// When the last iteration began.
+    iteration_began_ns: u64,
     /// Whether an iteration ended at the very moment that the caller asked for. The next one begins with the
     /// next call, so that requests submitted at that moment still join it.
     rests: bool,
@@ -143,12 +157,14 @@ impl Engine {
             now_ns: 0,
             next_id: 0,
             front_free_ns: 0,
+            tokens_done_ns: 0,
             arriving: BinaryHeap::new(),
             arriving_specs: BTreeMap::new(),
             waiting: VecDeque::new(),
             running: Vec::new(),
             reserved_tokens: 0,
             iteration_ends_ns: None,
+            iteration_began_ns: 0,
             rests: false,
             leaving: VecDeque::new(),
             totals: Gauges::default(),
@@ -184,6 +200,7 @@ impl Engine {
                 prefilled: cached,
                 produced: 0,
                 granted: 0,
+                queued_ns: 0,
                 scheduled_ns: 0,
             },
         );
@@ -270,18 +287,27 @@ impl Engine {
         Gauges {
             running: self.running.len() as u32,
             waiting: (self.waiting.len() + self.arriving_specs.len()) as u32,
+            longest_wait_ns: self
+                .waiting
+                .front()
+                .map_or(0, |first| self.now_ns.saturating_sub(first.queued_ns)),
             kv_usage: (used as f64 / capacity as f64).min(1.0),
             ..self.totals
         }
     }
 
+    /// Takes in what arrived before the next iteration was put together.
     fn accept_arrivals(&mut self) {
+        let is_ahead =
+            self.profile.limits.scheduling == Scheduling::Async && !self.running.is_empty();
+        let until_ns = if is_ahead { self.iteration_began_ns } else { self.now_ns };
         while let Some(Reverse((at, id))) = self.arriving.peek().copied()
-            && at <= self.now_ns
+            && at <= until_ns
         {
             self.arriving.pop();
             // Aborted ones are gone from the specs.
-            if let Some(sequence) = self.arriving_specs.remove(&id) {
+            if let Some(mut sequence) = self.arriving_specs.remove(&id) {
+                sequence.queued_ns = at;
                 self.waiting.push_back(sequence);
             }
         }
@@ -299,6 +325,7 @@ impl Engine {
             self.iteration_ends_ns = None;
             return;
         }
+        self.iteration_began_ns = self.now_ns;
         let factor = self.noise.factor(self.now_ns) * self.profile.slowdown;
         let pause_ms = self.noise.pause_ms();
         let length_ns = ms_to_ns(self.iteration_ms() * factor + pause_ms);
@@ -330,26 +357,27 @@ impl Engine {
         }
     }
 
-    /// Whole prompts first, and while there are any no sequence decodes.
+    /// Decodes first, then whole prompts as long as the rest of the budget holds them.
     fn grant_whole(&mut self) {
-        let mut budget = self.profile.limits.max_num_batched_tokens.max(1);
-        let mut admitted = 0_u32;
+        let most = self.profile.limits.max_num_batched_tokens.max(1);
+        let mut budget = most;
+        for sequence in self.running.iter_mut().filter(|s| s.decodes()) {
+            let take = budget.min(1);
+            sequence.granted = take;
+            budget -= take;
+        }
         while let Some(next) = self.waiting.front() {
             let need = next.prompt - next.prefilled;
-            // A prompt longer than the budget goes alone, or it would wait for ever.
-            if need > budget && admitted > 0 {
+            // A prompt longer than the whole budget goes with nothing beside it but decodes, or it would
+            // wait for ever; vLLM refuses to start with such limits.
+            let alone = need > most && budget > 0 && self.running.iter().all(Sequence::decodes);
+            if need > budget && !alone {
                 break;
             }
             let Some(mut sequence) = self.admit() else { break };
             sequence.granted = need;
             budget = budget.saturating_sub(need);
-            admitted += 1;
             self.running.push(sequence);
-        }
-        if admitted == 0 {
-            for sequence in self.running.iter_mut().filter(|s| s.decodes()) {
-                sequence.granted = 1;
-            }
         }
     }
 
@@ -385,16 +413,36 @@ impl Engine {
             }
         }
         let costs = self.profile.costs;
+        let mixed_ms = if prefill > 0 { costs.prefill_ms } else { 0.0 };
         costs.base_ms
+            + mixed_ms
             + costs.prefill_token_ms * prefill as f64
             + costs.decoding_ms * decoding as f64
             + costs.context_token_ms * context as f64
             + costs.position_ms * positions as f64
     }
 
+    /// Sends the tokens of an iteration through the front end; returns when they leave. Tokens go before
+    /// requests, which wait there for as long.
+    fn through_front_end(&mut self, tokens: u64) -> u64 {
+        let front = self.profile.front;
+        let busy_ns = ms_to_ns(front.busy_token_ms).saturating_mul(tokens);
+        if busy_ns > 0 {
+            self.tokens_done_ns = self.tokens_done_ns.max(self.now_ns).saturating_add(busy_ns);
+            self.front_free_ns = self.front_free_ns.max(self.now_ns).saturating_add(busy_ns);
+            let in_front_end = |at: u64| at > self.now_ns.saturating_add(ms_to_ns(front.in_ms));
+            let late = |Reverse((at, id)): Reverse<(u64, RequestId)>| {
+                Reverse((if in_front_end(at) { at.saturating_add(busy_ns) } else { at }, id))
+            };
+            self.arriving = std::mem::take(&mut self.arriving).into_iter().map(late).collect();
+        }
+        self.now_ns.max(self.tokens_done_ns).saturating_add(ms_to_ns(front.out_ms))
+    }
+
     fn end_iteration(&mut self) {
         self.iteration_ends_ns = None;
-        let at_ns = self.now_ns.saturating_add(ms_to_ns(self.profile.front.out_ms));
+        let produced = self.running.iter().filter(|s| s.granted > 0 && s.produces()).count();
+        let at_ns = self.through_front_end(produced as u64);
         let (leaving, totals) = (&mut self.leaving, &mut self.totals);
         let reserved_tokens = &mut self.reserved_tokens;
         self.running.retain_mut(|sequence| {
@@ -417,6 +465,7 @@ impl Engine {
                 request: sequence.id,
                 tokens: 1,
                 kind: if done { EventKind::Finished } else { EventKind::Token },
+                queued_ns: sequence.queued_ns,
                 scheduled_ns: sequence.scheduled_ns,
             });
             if done {

@@ -30,11 +30,6 @@ impl Stamp {
         Self { clock, log, record }
     }
 
-    /// When the request had been read.
-    pub(crate) fn received_ns(&self) -> u64 {
-        self.record.received_ns
-    }
-
     /// These tokens are handed to the socket now.
     pub(crate) fn tokens(&mut self, count: u32) {
         if count > 0 {

@@ -70,7 +70,7 @@ pub(crate) struct Script {
 /// When things happened to a request, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
-    pub(crate) received_ns: u64,
+    pub(crate) queued_ns: u64,
     pub(crate) scheduled_ns: u64,
     pub(crate) first_ns: Option<u64>,
     pub(crate) last_ns: u64,
@@ -78,6 +78,7 @@ pub(crate) struct Times {
 
 impl Times {
     pub(crate) fn see(&mut self, tick: Tick) {
+        self.queued_ns = tick.queued_ns;
         self.scheduled_ns = tick.scheduled_ns;
         self.first_ns.get_or_insert(tick.at_ns);
         self.last_ns = tick.at_ns;
@@ -92,7 +93,7 @@ impl Times {
         RequestTimes {
             time_to_first_token_ms: span(self.scheduled_ns, first_ns),
             generation_time_ms: generation_ms,
-            queue_time_ms: span(self.received_ns, self.scheduled_ns),
+            queue_time_ms: span(self.queued_ns, self.scheduled_ns),
             mean_itl_ms: (tokens > 1).then(|| generation_ms / f64::from(tokens - 1)),
             tokens_per_second: f64::from(tokens) / total_s,
         }
@@ -106,7 +107,6 @@ impl Script {
         active: Active,
         stream_interval: u32,
         metrics: Offer,
-        received_ns: u64,
     ) -> Self {
         let burst = active.get(FaultKind::Burst).map_or(stream_interval, |fault| fault.count);
         let usage = if active.has(FaultKind::NoUsage) { UsageAt::Nowhere } else { form.usage };
@@ -117,7 +117,7 @@ impl Script {
             usage,
             active,
             metrics,
-            times: Times { received_ns, ..Times::default() },
+            times: Times::default(),
             role: Once::Ahead,
             stall: Once::Ahead,
             produced: 0,
@@ -345,7 +345,7 @@ mod tests {
         let writer = Writer::new(api, form.token_ids, "cmpl-1", "sim", 1);
         let total = form.output_tokens;
         let active = Active::of(&faults, 0);
-        let mut script = Script::new(form, writer, active, 1, Offer::Off, 0);
+        let mut script = Script::new(form, writer, active, 1, Offer::Off);
         let mut steps = Steps::new();
         script.open(&mut steps);
         for place in 1..=total {
@@ -354,7 +354,7 @@ mod tests {
             }
             let kind = if place == total { EventKind::Finished } else { EventKind::Token };
             let at_ns = u64::from(place) * 1_000_000;
-            script.tick(Tick { at_ns, scheduled_ns: 0, tokens: 1, kind }, &mut steps);
+            script.tick(Tick { at_ns, queued_ns: 0, scheduled_ns: 0, tokens: 1, kind }, &mut steps);
         }
         steps
     }

@@ -196,7 +196,7 @@ fn unknown_keys_are_refused_with_line_and_caret() {
       |                    ^^^^
     "#);
     insta::assert_snapshot!(toml_error("[server]\nurl = 'http://h'\napi_key = 'sk-secret'\n"), @r#"
-    error: scenarios.toml:3:1: unknown field `api_key`, expected one of `url`, `command`, `ready`, `ready_timeout`, `restart`, `stop`, `model`, `api`, `headers`, `extra_body`
+    error: scenarios.toml:3:1: unknown field `api_key`, expected one of `url`, `engine_url`, `metrics_url`, `command`, `ready`, `ready_timeout`, `restart`, `stop`, `model`, `api`, `headers`, `extra_body`
       |
     3 | api_key = '*********'
       | ^^^^^^^

@@ -30,6 +30,7 @@ mod preflight;
 mod report;
 mod running;
 mod scripted;
+mod searching;
 mod server;
 mod sim;
 mod sim_http;

@@ -296,7 +296,26 @@ fn capacity_lines(input: &ReportInput) -> Vec<String> {
             false => words,
         }
     };
+    if input.capacities.is_empty() {
+        return swept_lines(input);
+    }
     input.capacities.iter().take(KNEES_TOLD * input.sides.len()).map(line).collect()
+}
+
+/// Up to which of the loads of a sweep the SLO is met, a line a scenario.
+fn swept_lines(input: &ReportInput) -> Vec<String> {
+    let places = super::capacity::places(input);
+    let line = |(group, scenario): &(&str, &str)| {
+        let met = super::slo::met_up_to(input, group, scenario, input.subject())?;
+        Some(match places.len() {
+            1 => format!("SLO {}", met.words()),
+            _ => {
+                let place = format!("{group}/{scenario}");
+                format!("{}: SLO {}", super::shorten(&place, ID_LIMIT), met.words())
+            }
+        })
+    };
+    places.iter().filter_map(line).take(KNEES_TOLD).collect()
 }
 
 /// Where the limit is: the peaks, knee and crossover, what saturated.

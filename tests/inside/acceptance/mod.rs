@@ -6,6 +6,7 @@
 mod apart;
 pub mod capacity;
 pub mod criterion;
+pub mod h200;
 mod long;
 pub mod order_statistics;
 pub mod requests;

@@ -62,7 +62,13 @@ impl Start {
     /// lengths and arrivals, and a noise of their own.
     #[must_use]
     pub fn new(seed: Seed, side: &str, block: u64, slowdown: f64) -> Self {
-        let front = FrontEnd { busy_at_512_ms: 0.0, in_ms: 0.0, in_sigma: 0.0, out_ms: 0.0 };
+        let front = FrontEnd {
+            busy_at_512_ms: 0.0,
+            in_ms: 0.0,
+            in_sigma: 0.0,
+            out_ms: 0.0,
+            busy_token_ms: 0.0,
+        };
         let profile = Profile { slowdown, front, ..Preset::Statistics.profile() };
         let own = start_seed(seed, side, block);
         Self {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers outside `#[test]` functions
 
 mod gate;
+mod gateway;
 mod live;
 mod modes;
 mod servers;
