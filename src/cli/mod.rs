@@ -14,6 +14,7 @@ mod manage;
 mod run;
 mod selftest;
 mod simulate;
+mod test_mode;
 mod wrap;
 
 use std::process::ExitCode;
@@ -65,7 +66,7 @@ Examples:
     propagate_version = true,
     max_term_width = 100
 )]
-#[command(after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -99,7 +100,7 @@ enum Command {
     Export(export::ExportCommand),
     /// Measure the server against itself: what a gate can find
     Calibrate(Box<run::RunCommand>),
-    /// Find how many streams this client measures truly on this machine
+    /// Measure how many streams this client can time accurately on this machine
     Selftest(selftest::SelftestCommand),
     /// Serve the embedded simulator on a port
     Simulate(simulate::SimulateCommand),

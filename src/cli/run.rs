@@ -90,7 +90,11 @@ impl RunCommand {
             groups.push(self.group_from_flags(&settings)?);
         }
         let mut harness = Harness::new(settings)
-            .with_selection(Selection { filters: self.filters.clone(), exact: self.exact })
+            .with_selection(Selection {
+                filters: self.filters.clone(),
+                exact: self.exact,
+                ..Selection::default()
+            })
             .with_surface(self.run.output.surface(Action::Run, Entry::Command));
         harness.groups(groups);
         Ok(harness)
@@ -259,7 +263,7 @@ pub(super) struct BaselineTold<'a> {
 }
 
 /// Shows a report on stdout, in the format asked for; returns the gate's exit code. `baseline` is
-/// what a run was told of baselines; none where nothing was measured.
+/// what a run was told of baselines; `None` if nothing was measured.
 pub(super) fn present(
     conclusion: &Conclusion,
     surface: Surface,
@@ -389,14 +393,4 @@ fn slo(limits: &[String]) -> Result<Option<Slo>> {
         }
     }
     Ok((!limits.is_empty()).then_some(slo))
-}
-
-/// One short pass of everything, to see that it works: `--test`.
-pub(super) fn shrink_to_test(settings: &mut Settings) {
-    settings.num_prompts = Some(1);
-    settings.starts = Some(1);
-    settings.rounds = 1;
-    settings.skip.reference = true;
-    settings.skip.warm_up = true;
-    settings.cool_down = std::time::Duration::ZERO;
 }
