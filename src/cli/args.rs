@@ -53,16 +53,16 @@ pub(crate) struct ServerArgs {
     /// Run the embedded simulator with this preset, even where a URL is set
     #[arg(long, value_name = "PRESET")]
     pub(crate) simulate: Option<String>,
-    /// Limit for TCP and TLS
+    /// Time limit for TCP and TLS [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) connect_timeout: Option<Duration>,
-    /// Limit from the send to the first byte
+    /// Time limit from sending to the first byte [default: 600s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) first_byte_timeout: Option<Duration>,
-    /// Limit between two token events (comments do not count)
+    /// Time limit between two token events [default: 120s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) idle_timeout: Option<Duration>,
-    /// Limit of a whole request; none by default
+    /// Time limit of a whole request [default: none]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) total_timeout: Option<Duration>,
 }
@@ -101,19 +101,19 @@ pub(crate) struct LoadArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct PhaseArgs {
-    /// Leave out the preflight (said in the report)
+    /// Skip the preflight checks; the report states it
     #[arg(long)]
     pub(crate) no_preflight: bool,
-    /// Leave out the warm-up (said in the report)
+    /// Skip the warm-up; the report states it
     #[arg(long)]
     pub(crate) no_warm_up: bool,
-    /// Leave out the rate-1 reference (said in the report)
+    /// Skip the rate-1 reference; the report states it
     #[arg(long)]
     pub(crate) no_reference: bool,
-    /// Leave out the unmeasured start of each side before the first pair
+    /// Skip the unmeasured start of each side before the first pair
     #[arg(long)]
     pub(crate) no_burn_in: bool,
-    /// Take up an interrupted run where it stopped: the same work, its whole restarts kept
+    /// Resume an interrupted run: same work, complete server starts are kept
     #[arg(long, value_name = "RUN")]
     pub(crate) resume: Option<String>,
 }
@@ -122,7 +122,7 @@ pub(crate) struct PhaseArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Comparison")]
 pub(crate) struct JudgeArgs {
-    /// Point this baseline at the run
+    /// Save the run as this baseline
     #[arg(long, value_name = "NAME")]
     pub(crate) save_baseline: Option<String>,
     /// Add the run to this baseline
@@ -131,7 +131,7 @@ pub(crate) struct JudgeArgs {
     /// Compare with this baseline; it must exist
     #[arg(long, value_name = "NAME", conflicts_with = "baseline_lenient")]
     pub(crate) baseline: Option<String>,
-    /// Compare with this baseline where it exists
+    /// Compare with this baseline if it exists
     #[arg(long, value_name = "NAME")]
     pub(crate) baseline_lenient: Option<String>,
     /// Judge this stored baseline in place of a fresh run
@@ -140,10 +140,10 @@ pub(crate) struct JudgeArgs {
     /// Store the run without touching any baseline (the default)
     #[arg(long, hide = true)]
     pub(crate) discard_baseline: bool,
-    /// Chance that a report calls anything changed of an unchanged server
+    /// Chance that a report calls an unchanged server changed [default: 0.01]
     #[arg(long, value_name = "ALPHA")]
     pub(crate) significance_level: Option<f64>,
-    /// Level of the shown intervals
+    /// Level of the confidence intervals [default: 0.95]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) confidence_level: Option<f64>,
     /// Smallest change of throughput and TPOT that counts
@@ -161,7 +161,7 @@ pub(crate) struct JudgeArgs {
     /// Observe only: never fail on a verdict
     #[arg(long)]
     pub(crate) no_fail: bool,
-    /// Starts of a side that may fail without failing the run
+    /// Server starts per side that may fail without failing the run [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) allow_failed_starts: Option<u32>,
     /// Accept an implausibly large improvement (a latency halved, a throughput doubled)

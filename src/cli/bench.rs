@@ -154,7 +154,8 @@ mod tests {
     #[test]
     fn filters_are_positional_and_limits_do_not_take_them() {
         let mut harness = parsed("--bench --goodput ttft:200 tpot:30 chat short --exact");
-        let expect = Selection { filters: vec!["chat".into(), "short".into()], exact: true, nothing: false };
+        let expect =
+            Selection { filters: vec!["chat".into(), "short".into()], exact: true, nothing: false };
         assert_eq!(harness.selection, expect);
         assert!(harness.settings().is_simulated());
     }

@@ -118,7 +118,11 @@ fn who_counted_is_stored_and_told() {
     let last_resort = Job::new("kind=no-usage").run();
     assert_eq!(of(&last_resort).into_iter().collect::<Vec<_>>(), [(TokenSource::Events, 24)]);
     let finding = last_resort.finding("tokens_by_events").unwrap();
-    assert!(finding.text.starts_with("nobody counted the tokens of 24 of 24"), "{}", finding.text);
+    assert!(
+        finding.text.starts_with("the server reported no token count for 24 of 24"),
+        "{}",
+        finding.text
+    );
     let mixed = Job::new("every=2,kind=no-usage").run();
     assert!(mixed.finding("token_sources").unwrap().text.contains("usage in every event"));
 }
