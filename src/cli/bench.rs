@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, Parser};
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
 use super::args::RunArgs;
-use super::{argv, run, test_mode};
+use super::{argv, help, run, test_mode};
 use crate::compare::gate;
 use crate::error::Result;
 use crate::harness::{Action, Entry, Harness, Selection};
@@ -14,7 +14,6 @@ use crate::store::files;
 /// A bench of inferometer: scenario groups against a server, or against the embedded simulator.
 #[derive(Debug, Parser)]
 #[command(name = "cargo bench --", bin_name = "cargo bench --", version, max_term_width = 100)]
-#[command(after_help = super::ENVIRONMENT_HELP)]
 struct BenchCli {
     /// Regular expressions on the whole id; several: any of them
     #[arg(value_name = "FILTER")]
@@ -69,7 +68,10 @@ impl Harness {
     #[allow(clippy::disallowed_methods)] // a bench file has no place to report a wrong flag
     pub fn from_env() -> Self {
         let executable = std::env::current_exe().ok();
-        let parsed = match BenchCli::try_parse_from(argv::tidied(std::env::args_os())) {
+        let parsed = help::shortened(BenchCli::command(), &[])
+            .try_get_matches_from(argv::tidied(std::env::args_os()))
+            .and_then(|matches| BenchCli::from_arg_matches(&matches));
+        let parsed = match parsed {
             Ok(cli) => cli.harness(test_mode::is_bench(executable.as_deref())),
             Err(error) => {
                 if let Some(error) = super::vllm_flag(&error) {

@@ -8,6 +8,7 @@ mod bench_serve;
 mod calibrate;
 mod compare;
 mod export;
+mod help;
 mod import;
 mod lengths;
 mod manage;
@@ -20,7 +21,7 @@ mod wrap;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as ClapError};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::bench_serve::flags;
 use wrap::broken;
@@ -35,14 +36,19 @@ pub use bench::bench_main;
 const ENVIRONMENT_HELP: &str = "\
 Environment:
   INFEROMETER_URL, INFEROMETER_MODEL, INFEROMETER_API_KEY  the server
-  INFEROMETER_OUTPUT_DIR    root of results; default: target-reports
-  INFEROMETER_SIM_SLOWDOWN  1.10: the simulator 10 % slower, to try the gate
-  OPENAI_API_KEY            read only where a URL is given
+  INFEROMETER_TEST_URL      1 lets `cargo test` send to the configured server
+  INFEROMETER_OUTPUT_DIR    directory of results [default: target-reports]
+  INFEROMETER_SIM_SLOWDOWN  1.10 makes the simulator 10 % slower, to try the gate
+  OPENAI_API_KEY            read only if a URL is given
   NO_COLOR                  no colours
 
 Exit codes:
-  0 fine · 1 regression or limit missed · 2 usage · 3 server unusable
-  4 invalid, incomparable or implausible · 130 interrupted";
+  0  no regression
+  1  regression, or a required limit is missed
+  2  usage error
+  3  server unusable
+  4  results invalid, not comparable or implausible
+  130  interrupted";
 
 /// What the first help says below the commands.
 const EXAMPLES: &str = "\
@@ -75,7 +81,6 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure every load point, compare, report
-    #[command(after_help = ENVIRONMENT_HELP)]
     Run(Box<run::RunCommand>),
     /// Check a server and send one request
     Preflight(Box<run::RunCommand>),
@@ -109,7 +114,10 @@ enum Command {
 /// The binary: parses the command line, runs it, and says how it went.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(command_line()) {
+    let parsed = help::shaped(Cli::command())
+        .try_get_matches_from(command_line())
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };

@@ -121,13 +121,13 @@ mod tests {
         assert_eq!(beyond(&proof, 64.0, 5_000.0), None, "what was proven is proven");
         let text = beyond(&proof, 63.9, 5_001.4).unwrap();
         assert!(text.contains("read 63.9 streams at once and 5\u{202f}001 events/s"), "{text}");
-        assert!(text.contains("proved 64 streams and 5\u{202f}000 events/s"), "{text}");
+        assert!(text.contains("covers 64 streams and 5\u{202f}000 events/s"), "{text}");
         assert!(beyond(&proof, 65.0, 10.0).is_some());
     }
 
     #[test]
     fn where_nothing_was_proven_every_load_is_beyond() {
         let proof = ProvenCapacity::UpTo(None);
-        assert!(beyond(&proof, 1.0, 1.0).unwrap().contains("proved not even one stream"));
+        assert!(beyond(&proof, 1.0, 1.0).unwrap().contains("covers not even one stream"));
     }
 }

@@ -247,7 +247,11 @@ fn too_few_samples_are_said() {
     assert_eq!(text, "TTFT p99 needs at least 100 requests; measured 99");
     assert!(samples::too_few(Metric::Tpot, Statistic::P90, 29).is_some());
     let finding = samples::finding(&four_slots(0).summary(), "chat/short/c4").unwrap();
-    assert!(finding.text.contains("TTFT p95 of 48 requests"), "{}", finding.text);
+    assert!(
+        finding.text.contains("TTFT p95 needs at least 60 requests; measured 48"),
+        "{}",
+        finding.text
+    );
     assert_eq!(finding.point.as_deref(), Some("chat/short/c4"));
 }
 

@@ -73,7 +73,7 @@ fn tokens_in_bundles_keep_their_tpot_and_itl() {
 fn events_that_come_together_are_told() {
     let ran = Job::new("kind=coalesce:4").one_by_one(10).run();
     let finding = ran.finding("coalesced").unwrap();
-    assert!(finding.text.contains("ITL percentiles mean nothing"), "{}", finding.text);
+    assert!(finding.text.contains("ITL percentiles are not meaningful"), "{}", finding.text);
     assert_eq!(finding.severity, Severity::Warning);
     assert!(ran.round().health.coalesced_share.unwrap() > 0.5);
     for (record, _) in beside(&ran) {
