@@ -31,7 +31,7 @@ pub enum Metric {
     TtftFromSent,
     /// E2EL counted from the send.
     E2elFromSent,
-    /// Completed requests per second (QPS).
+    /// Requests served per second (QPS); one that crosses an edge of the window counts by its share inside.
     RequestThroughput,
     /// Output tokens per second.
     OutputThroughput,
@@ -186,7 +186,7 @@ impl Metric {
             }
             Self::E2elFromSent => "end-to-end latency counted from the send, as vLLM's client does",
             Self::RequestThroughput => {
-                "QPS: requests completed inside the measured window / its length"
+                "QPS: requests served inside the measured window / its length; one that crosses an edge counts by the share of its duration inside"
             }
             Self::OutputThroughput => {
                 "output tokens delivered inside the measured window / its length"

@@ -75,8 +75,11 @@ impl RunCommand {
         let mut settings = self.run.defaults();
         let mut groups = Vec::new();
         if let Some(path) = &self.file {
-            let text = read(path).map_err(|error| {
-                error.with_hint("the argument of `run` is a file of scenarios in TOML")
+            let text = read(path).map_err(|error| match path.to_str() {
+                Some(what @ ("rate" | "concurrency")) => {
+                    error.with_hint(format!("what is searched is written `--search={what}`"))
+                }
+                _ => error.with_hint("the argument of `run` is a file of scenarios in TOML"),
             })?;
             let parsed = file::parse(&text, &path.display().to_string())?;
             if parsed.target.is_some() && self.run.server.simulate.is_none() {

@@ -260,7 +260,8 @@ impl PointNotes {
         let mut found = Vec::new();
         let count: u64 = self.rounds.iter().map(|r| r.ttft_count).sum();
         if self.phase == Phase::Load {
-            found.extend(samples::of_count(count));
+            // Where nothing completed, more of it would not help.
+            found.extend((count > 0).then(|| samples::of_count(count)).flatten());
         }
         let shortest = self.rounds.iter().filter_map(|r| r.e2e_in_window).min_by(f64::total_cmp);
         if let Some(short) = shortest.filter(|n| *n < FEWEST_E2E) {

@@ -184,7 +184,8 @@ fn closed_loop_faults(health: &Health, concurrency: f64, found: &mut Vec<Fault>)
 /// requests, so a window of a few E2E is off by more than 5 % of the concurrency by chance.
 #[must_use]
 pub fn little(health: &Health, concurrency: f64) -> Option<Finding> {
-    let (in_flight, little) = (health.in_flight_mean?, health.little?);
+    let little = health.little.filter(|little| *little > 0.0)?; // nothing completed: no law to hold
+    let in_flight = health.in_flight_mean?;
     let gap = (in_flight - little).abs();
     (gap > 0.05 * concurrency && gap > 1.0).then(|| {
         let text = format!(

@@ -5,7 +5,7 @@ use super::session::Session;
 use crate::error::Result;
 use crate::plan::search::Search;
 use crate::plan::{Phase, Plan, RoundPlan, StartPlan, starts};
-use crate::record::stored::StoredPoint;
+use crate::record::stored::{RoundStatus, StoredPoint};
 use crate::report::progress::Event;
 use crate::scenario::Slo;
 
@@ -55,8 +55,11 @@ fn told(round: &RoundPlan, result: &RoundResult, slo: &Slo, met: bool) -> String
     let limit = result.summary.good.and_then(|counts| counts.limit());
     let why = match (met, limit) {
         (true, _) => "meets the SLO".to_owned(),
+        (false, _) if result.status == RoundStatus::Saturated => {
+            "misses the SLO: its backlog grows".to_owned()
+        }
         (false, _) if share >= slo.least_share() * 100.0 => {
-            "misses the SLO: too many errors, or a backlog that grows".to_owned()
+            "misses the SLO by failed requests".to_owned()
         }
         (false, Some(limit)) => format!("misses the SLO by {limit}"),
         (false, None) => "misses the SLO by failed requests".to_owned(),

@@ -14,8 +14,8 @@ use crate::units::ns_to_s;
 /// The metrics of rounds of one load point, pooled.
 ///
 /// Latencies are of the measured requests that completed (docs/statistics.md, section 1); rates are what
-/// happened inside the windows over their length, by any request, so that ramp and drain count
-/// nowhere.
+/// happened inside the windows over their length, by any request, each by the share of its duration inside, so
+/// that ramp and drain count nowhere.
 #[must_use]
 pub fn summarise(rounds: &[RoundInput<'_>], slo: Option<Slo>) -> Summary {
     let mut summary = Summary { distributions: distributions(rounds), ..Summary::default() };
@@ -61,6 +61,7 @@ impl Rates {
         if slo.is_none() {
             self.good = f64::NAN;
         }
+        let typical_ns = mean_duration_ns(input.records);
         for record in input.records {
             // What a failed request had brought is of no use to its sender. One that we cancelled after
             // the window was served as well as any other inside it.
@@ -69,13 +70,11 @@ impl Rates {
                 self.tokens += f64::from(record.window_tokens);
             }
             self.in_flight_s += ns_to_s(window.in_flight_ns(record));
-            if record.outcome != Outcome::Completed || !window.ended_inside(record) {
-                continue;
-            }
-            self.completions += 1.0;
-            self.tokens += f64::from(input_tokens(record));
+            let share = share_inside(window, record, typical_ns);
+            self.completions += share;
+            self.tokens += share * f64::from(input_tokens(record));
             if slo.is_some_and(|slo| goodput::meets(record, slo)) {
-                self.good += 1.0;
+                self.good += share;
             }
         }
     }
@@ -94,6 +93,35 @@ impl Rates {
         self.good += sum(Metric::Goodput);
         self.in_flight_s += reported::in_flight_s(input);
     }
+}
+
+/// How much of a request was served inside the window: the share of its duration. Where requests run in
+/// lockstep a window opens and closes with a wave, so that k intervals hold k + 1 ends of waves.
+///
+/// One that we cancelled after the window counts by how long such requests take; a failed one not at all.
+#[allow(clippy::cast_precision_loss)] // exact below 104 days
+fn share_inside(window: Window, record: &RequestRecord, typical_ns: f64) -> f64 {
+    let inside_ns = window.in_flight_ns(record) as f64;
+    let lived_ns = || Some(record.ended_ns()?.saturating_sub(record.sent_ns?) as f64);
+    let duration_ns = match record.outcome {
+        Outcome::Failed => return 0.0,
+        Outcome::Completed => match lived_ns() {
+            Some(lived) if lived > 0.0 => lived,
+            _ => return f64::from(u8::from(window.ended_inside(record))),
+        },
+        Outcome::Cancelled => typical_ns.max(lived_ns().unwrap_or(0.0)).max(inside_ns),
+    };
+    if duration_ns > 0.0 { (inside_ns / duration_ns).min(1.0) } else { 0.0 }
+}
+
+/// The mean duration of the completed requests, ns; infinite where none completed, so that nothing cancelled
+/// counts.
+#[allow(clippy::cast_precision_loss)] // exact below 104 days
+fn mean_duration_ns(records: &[RequestRecord]) -> f64 {
+    let completed = records.iter().filter(|r| r.outcome == Outcome::Completed);
+    let durations = completed.filter_map(|r| Some(r.ended_ns()?.saturating_sub(r.sent_ns?) as f64));
+    let all: Vec<f64> = durations.collect();
+    crate::stats::moments::mean(&all).unwrap_or(f64::INFINITY)
 }
 
 fn input_tokens(record: &RequestRecord) -> u32 {

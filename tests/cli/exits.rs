@@ -141,3 +141,14 @@ fn an_output_that_cannot_be_written_costs_no_measured_round() {
     assert_eq!(lost.expect("the loss is a finding")["severity"], "note");
     assert!(place.path().join("target-reports/report/index.html").exists());
 }
+
+#[test]
+fn a_damaged_baseline_is_found_before_anything_is_measured() {
+    let place = Place::new();
+    place.small(&["--starts=1", "--save-baseline=main"]).ended_with(0);
+    let records = place.files().into_iter().filter(|(path, _)| path.ends_with("requests.jsonl"));
+    records.for_each(|(path, _)| std::fs::remove_file(path).unwrap());
+    let said = place.small(&["--starts=1", "--baseline=main"]).ended_with(2);
+    assert!(!said.stdout.contains("req/s"), "{}", said.stdout);
+    assert!(said.stderr.contains("requests.jsonl"), "{}", said.stderr);
+}

@@ -168,12 +168,18 @@ fn a_pasted_flag_of_vllm_gets_its_translation() {
         ("--temperature", "0.7", r#"`--extra-body '{"temperature": 0.7}'`"#),
         ("--lora-modules", "a", "`--model NAME`"),
         ("--num-warmups", "16", "`--warm-up-time TIME`"),
-        ("--random_range_ratio", "0.2", "`input = { min = 410, max = 614 }`"),
+        ("--random_range_ratio", "0.2", "`--random-range-ratio`, one number"),
     ] {
         let text = said(&["plan", "--url=http://127.0.0.1:9", flag, value]);
         assert!(text.contains(word), "{flag}: {text}");
         assert!(!text.contains("similar argument"), "{flag}: {text}");
     }
+}
+
+#[test]
+fn what_is_searched_stands_behind_an_equals_sign() {
+    let text = said(&["plan", "--simulate=demo", "--search", "rate"]);
+    assert!(text.contains("`--search=rate`"), "{text}");
 }
 
 #[test]

@@ -104,3 +104,29 @@ fn the_key_of_a_server_command_is_redacted() {
     let stored = place.run_json().to_string();
     assert!(stored.contains("--api-key [redacted]"), "{stored}");
 }
+
+#[test]
+fn a_secret_in_the_extra_body_is_kept_nowhere() {
+    let server = simulator(|_| {});
+    let url = server.url();
+    let secret = "not.for.any.eye.4711";
+    for extra in [
+        format!(r#"{{"api_key":"{secret}"}}"#),
+        format!(r#"{{"metadata":{{"aws_secret_access_key":"{secret}"}}}}"#),
+    ] {
+        let place = Place::new();
+        let said = place.small(&["--url", &url, "--starts=1", "--extra-body", &extra]);
+        nothing_tells(secret, &place, &said.ended_with(0));
+    }
+}
+
+#[test]
+fn a_key_given_in_a_name_s_place_is_not_repeated() {
+    let place = Place::new();
+    for flag in ["--api-key-env", "--header"] {
+        let said = place.small(&["--url=http://127.0.0.1:9", flag, KEY]).ended_with(2);
+        let both = format!("{}{}", said.stdout, said.stderr);
+        assert!(!both.contains(KEY), "{both}");
+        assert!(both.contains("hint:"), "{both}");
+    }
+}

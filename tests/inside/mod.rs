@@ -24,6 +24,7 @@ mod import_clients;
 #[path = "../json_schema.rs"]
 mod json_schema;
 mod kept;
+mod negotiation;
 mod plan;
 mod preflight;
 mod report;

@@ -74,10 +74,10 @@ fn every_number_of_a_round_by_hand() {
     let measured = Measured::new(table());
     let summary = summarise(&[measured.input()], Some(slo));
     let rates = [
-        (summary.request_throughput, 0.5), // 4 measured and the ramp's, in 10 s
-        (summary.output_throughput, 6.3),  // 10 + 19 + 21 + 1 + 5 + 7
-        (summary.total_token_throughput, 262.3), // and 5 × 512
-        (summary.goodput, 0.2),            // the first two measured
+        (summary.request_throughput, (4.0 + 1.0 / 3.0 + 0.5) / 10.0), // 4 measured, parts of ramp and tail
+        (summary.output_throughput, 6.3),                             // 10 + 19 + 21 + 1 + 5 + 7
+        (summary.total_token_throughput, 6.3 + (4.0 + 1.0 / 3.0 + 0.5) * 51.2), // and prompts of 512
+        (summary.goodput, 0.25), // the first two measured, and half of the tail's
         (summary.error_rate(), 2.0 / 6.0),
         (summary.concurrency_mean, 1.15), // 1 + 2 + 4.3 + 0.4 + 0.3 + 2 + 0.5 + 1 s in flight
         (Some(summary.duration_s), 10.0),
@@ -111,6 +111,33 @@ fn every_number_of_a_round_by_hand() {
 }
 
 #[test]
+fn waves_have_their_own_rate_wherever_the_window_lies() {
+    // Requests in flight that begin and end together, each a second long.
+    for (streams, open_ms, close_ms) in
+        [(16, 9_990, 14_010), (16, 10_000, 14_000), (64, 10_010, 13_990), (64, 9_500, 14_500)]
+    {
+        let wave = |second: u64| {
+            let at = second * S;
+            (0..streams).map(move |_| request(at, at + 100 * MS, at + S, 10))
+        };
+        let mut measured = Measured::new((8..17).flat_map(wave).collect());
+        measured.round.window_open_ns = open_ms * MS;
+        measured.round.window_close_ns = close_ms * MS;
+        let rate = measured.summary().request_throughput;
+        assert!(near(rate, f64::from(streams)), "{streams} from {open_ms} ms: {rate:?}");
+    }
+}
+
+#[test]
+fn what_is_cut_after_the_window_counts_by_how_long_such_requests_take() {
+    let mut cut = request(19 * S, 19 * S + 100 * MS, 20 * S, 5);
+    (cut.outcome, cut.end_ns) = (Outcome::Cancelled, Some(20 * S));
+    let whole = request(12 * S, 12 * S + 100 * MS, 16 * S, 10);
+    let rate = Measured::new(vec![whole, cut]).summary().request_throughput;
+    assert!(near(rate, (1.0 + 0.25) / 10.0), "{rate:?}");
+}
+
+#[test]
 fn in_an_open_loop_the_clock_starts_when_due() {
     let mut late = request(12 * S, 12 * S + 100 * MS, 13 * S, 10);
     late.due_ns = Some(10 * S);
@@ -131,7 +158,7 @@ fn rounds_pool_their_requests_windows_and_gaps() {
     (second.itl, second.icl) = (gaps(&[20]), gaps(&[40]));
     let summary = summarise(&[first.input(), second.input()], None);
     assert!(near(Some(summary.duration_s), 15.0));
-    assert!(near(summary.request_throughput, 6.0 / 15.0));
+    assert!(near(summary.request_throughput, (5.0 + 1.0 / 3.0 + 0.5) / 15.0));
     assert_eq!(summary.completed, 5);
     assert_eq!(summary.distributions[&Metric::Itl].count, 4);
     let median = summary.get(Measure::ITL_P50).unwrap();
