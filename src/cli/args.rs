@@ -38,7 +38,9 @@ pub(crate) struct ServerArgs {
     /// Accept any certificate
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// Command that starts the other side, the base: interleaved blocks
+    /// Command that starts the base to compare with
+    ///
+    /// Server starts of both sides are interleaved.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["against_url", "against_restart_cmd"])]
     pub(crate) against_cmd: Option<String>,
     /// URL of the other side, the base: rounds alternate
@@ -50,7 +52,7 @@ pub(crate) struct ServerArgs {
     /// The other side is the embedded simulator with this preset (beside --simulate)
     #[arg(long, value_name = "PRESET", conflicts_with_all = ["against_cmd", "against_url", "against_restart_cmd"])]
     pub(crate) against_simulate: Option<String>,
-    /// Run the embedded simulator with this preset, even where a URL is set
+    /// Run the embedded simulator [presets: demo, h200-qwen2.5-7b]
     #[arg(long, value_name = "PRESET")]
     pub(crate) simulate: Option<String>,
     /// Time limit for TCP and TLS [default: 10s]
@@ -71,7 +73,9 @@ pub(crate) struct ServerArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct LoadArgs {
-    /// Requests in flight; several values sweep. Beside --request-rate: a cap
+    /// Concurrent requests; several values sweep
+    ///
+    /// With --request-rate, it limits how many requests are in flight.
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) max_concurrency: Vec<u32>,
     /// Arrivals per second; several values sweep
@@ -80,13 +84,17 @@ pub(crate) struct LoadArgs {
     /// Gamma shape of the arrivals: 1 = Poisson, < 1 burstier
     #[arg(long, value_name = "SHAPE")]
     pub(crate) burstiness: Option<f64>,
-    /// Limits for goodput: `ttft:200 tpot:30 e2el:5000` (ms)
+    /// SLO, ms: `ttft:200 tpot:30 e2el:5000`
     #[arg(long, value_name = "METRIC:MS…")] // several words: see words.rs
     pub(crate) goodput: Vec<String>,
-    /// Prompt tokens, or a range `256-768`; several values sweep
+    /// Prompt tokens, or a range [default: 512]
+    ///
+    /// Several values sweep: `256,1024`. A range is `256-768`.
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = length)]
     pub(crate) random_input_len: Vec<Length>,
-    /// Output tokens, or a range; several values sweep
+    /// Output tokens, or a range [default: 128]
+    ///
+    /// Several values sweep.
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = length)]
     pub(crate) random_output_len: Vec<Length>,
     /// Spread of both lengths, 0 to below 1: evenly over N·(1 ± R)
@@ -113,7 +121,9 @@ pub(crate) struct PhaseArgs {
     /// Skip the unmeasured start of each side before the first pair
     #[arg(long)]
     pub(crate) no_burn_in: bool,
-    /// Resume an interrupted run: same work, complete server starts are kept
+    /// Resume an interrupted run
+    ///
+    /// Complete server starts are kept, and the work must be identical.
     #[arg(long, value_name = "RUN")]
     pub(crate) resume: Option<String>,
 }
@@ -152,7 +162,7 @@ pub(crate) struct JudgeArgs {
     /// Measures that gate: `itl_p50,ttft_p50,throughput,tpot_mean`
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',')]
     pub(crate) gate: Vec<Measure>,
-    /// Absolute limits: `'ttft_p99<500ms' 'error_rate<1%'`
+    /// Limits: `'ttft_p99<500ms' 'error_rate<1%'`
     #[arg(long, value_name = "LIMIT…")] // several words: see words.rs
     pub(crate) require: Vec<String>,
     /// What else fails: `inconclusive`

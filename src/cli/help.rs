@@ -2,8 +2,27 @@
 
 use clap::{Arg, ArgAction, Command};
 
+/// What help says below the flags.
+const ENVIRONMENT_HELP: &str = "\
+Environment:
+  INFEROMETER_URL, INFEROMETER_MODEL, INFEROMETER_API_KEY  the server
+  INFEROMETER_TEST_URL      1 lets `cargo test` send to the configured server
+  INFEROMETER_OUTPUT_DIR    directory of results [default: target-reports]
+  INFEROMETER_SIM_SLOWDOWN  1.10 makes the simulator 10 % slower, to try the gate
+  OPENAI_API_KEY            read only if a URL is given
+  NO_COLOR                  no colours
+
+Exit codes:
+  0  no regression
+  1  regression, or a required limit is missed
+  2  usage error
+  3  server unusable
+  4  results invalid, not comparable or implausible
+  130  interrupted";
+
 /// The long names of the options of a run that `-h` shows.
-const MOST_NEEDED: [&str; 20] = [
+const MOST_NEEDED: [&str; 21] = [
+    "filter",
     "url",
     "simulate",
     "server-cmd",
@@ -49,12 +68,12 @@ pub(super) fn shortened(command: Command, unused: &[&str]) -> Command {
         if unused.contains(&heading) {
             return arg.hide(true);
         }
-        let is_needed = heading.is_empty() || is_most_needed(&arg);
+        let is_needed = arg.is_positional() || is_most_needed(&arg);
         arg.hide_short_help(!is_needed)
     });
     command
         .after_help("`--help` shows all options, environment variables and exit codes.")
-        .after_long_help(super::ENVIRONMENT_HELP)
+        .after_long_help(ENVIRONMENT_HELP)
 }
 
 fn is_most_needed(arg: &Arg) -> bool {

@@ -32,24 +32,6 @@ use crate::report::terminal;
 
 pub use bench::bench_main;
 
-/// What help says below the flags.
-const ENVIRONMENT_HELP: &str = "\
-Environment:
-  INFEROMETER_URL, INFEROMETER_MODEL, INFEROMETER_API_KEY  the server
-  INFEROMETER_TEST_URL      1 lets `cargo test` send to the configured server
-  INFEROMETER_OUTPUT_DIR    directory of results [default: target-reports]
-  INFEROMETER_SIM_SLOWDOWN  1.10 makes the simulator 10 % slower, to try the gate
-  OPENAI_API_KEY            read only if a URL is given
-  NO_COLOR                  no colours
-
-Exit codes:
-  0  no regression
-  1  regression, or a required limit is missed
-  2  usage error
-  3  server unusable
-  4  results invalid, not comparable or implausible
-  130  interrupted";
-
 /// What the first help says below the commands.
 const EXAMPLES: &str = "\
 Examples:

@@ -34,13 +34,13 @@ const FLAG_GROUP: &str = "run";
 /// Scenarios from a file or from flags, and a server.
 #[derive(Debug, Args)]
 pub(super) struct RunCommand {
-    /// Scenarios in TOML; without it they are made from the flags
+    /// Scenarios in TOML [default: made from the flags]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Regular expression on the whole id of a load point; repeatable
+    /// Run load points whose id matches; repeatable
     #[arg(long = "filter", value_name = "REGEX")]
     filters: Vec<String>,
-    /// The filters are whole ids
+    /// Filters are whole ids, not regular expressions
     #[arg(long)]
     exact: bool,
     /// Format of `list`

@@ -19,7 +19,9 @@ pub struct Overrides {
     /// Name of the run, for its folder
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     pub name: Option<String>,
-    /// Server starts per side [default: 1 for a URL, 5 for the simulator, 8 if both sides can be started]
+    /// Server starts per side [default: 1]
+    ///
+    /// The default is 5 on the simulator, and 8 if both sides of a comparison can be started.
     #[arg(long, value_name = "M", value_parser = value::repeats, help_heading = "Run")]
     #[serde(deserialize_with = "value::some_repeats")]
     pub starts: Option<NonZeroU32>,
@@ -33,7 +35,7 @@ pub struct Overrides {
     /// Seed of lengths and arrivals [default: 0]
     #[arg(long, value_name = "SEED", help_heading = "Load")]
     pub seed: Option<u64>,
-    /// Measured requests per round [default: grows with the load]
+    /// Requests per round [default: by load]
     #[arg(long, visible_alias = "sample-size", value_name = "N", value_parser = value::count, help_heading = "Load")]
     #[serde(deserialize_with = "value::some_count")]
     pub num_prompts: Option<NonZeroU32>,
@@ -131,7 +133,9 @@ pub struct ServerOverrides {
     #[arg(long, visible_alias = "metrics-url", value_name = "URL")]
     #[serde(alias = "metrics_url")]
     pub engine_url: Option<String>,
-    /// Command that starts the server; it is launched anew for every start
+    /// Command that starts the server
+    ///
+    /// It runs once for each server start.
     #[arg(long = "server-cmd", value_name = "COMMAND", conflicts_with = "restart")]
     pub command: Option<String>,
     /// Path that answers 200 once the server is ready
@@ -147,7 +151,7 @@ pub struct ServerOverrides {
     /// Hook that stops it at the end
     #[arg(long = "stop-cmd", value_name = "COMMAND", requires = "restart")]
     pub stop: Option<String>,
-    /// Model name; default: the first of `/v1/models`
+    /// Model [default: first of `/v1/models`]
     #[arg(long, env = "INFEROMETER_MODEL", hide_env = true, value_name = "NAME")]
     pub model: Option<String>,
     /// Which API to use

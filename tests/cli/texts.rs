@@ -16,7 +16,7 @@ fn help_fits_a_terminal() {
 #[test]
 fn the_short_help_of_a_run_fits_a_screen_and_the_long_one_has_every_option() {
     let short = Place::new().run(&["run", "-h"]).ended_with(0).fit_to_read().stdout;
-    assert!(short.lines().count() <= 55, "{short}");
+    assert!(short.lines().count() <= 50, "{short}");
     let long = Place::new().run(&["help", "run"]).ended_with(0).stdout;
     for flag in ["--url", "--baseline", "--max-concurrency"] {
         assert!(short.contains(flag) && long.contains(flag), "{flag}: {short}");

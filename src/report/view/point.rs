@@ -209,7 +209,7 @@ fn rate_row(series: usize, name: &str, figures: &PointSide) -> RateRow {
     if summary.duration_s > 0.0 {
         facts.push(entry("measured window", units::duration(summary.duration_s)));
     }
-    facts.push(entry("starts of the server", figures.starts.len().to_string()));
+    facts.push(entry("server starts", figures.starts.len().to_string()));
     let lengths = figures.lengths;
     let pair = |asked, got: Option<f64>| {
         let got = got.map(|got| format!(", {} got", units::significant(got))).unwrap_or_default();
