@@ -108,7 +108,7 @@ fn forget_health(store: &Store, run_id: &str) {
         round.health = Health::default();
         round.status = RoundStatus::Complete;
     }
-    store.resume_run(&run).unwrap();
+    store.resume_run(&run).unwrap().writer.update(&run).unwrap();
 }
 
 fn newest_run(settings: &Settings) -> String {

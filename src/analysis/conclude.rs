@@ -22,7 +22,7 @@ use crate::plan::{Phase, Side};
 use crate::record::stored::{DEFINITIONS, RunStatus};
 use crate::record::{Finding, FindingCode, ServerState, Severity, StoredRun};
 use crate::report::{Report, ReportInput};
-use crate::settings::{JudgeSettings, Settings};
+use crate::settings::{BaselineChoice, JudgeSettings, Settings};
 use crate::store::Store;
 use crate::units;
 
@@ -115,8 +115,8 @@ pub(crate) struct ConclusionInput {
     pub(crate) looks: Option<u32>,
     /// Why the run ended before its plan did.
     pub(crate) ended_early: Option<String>,
-    /// The baseline that the run is to be added to.
-    pub(crate) append: Option<String>,
+    /// The baselines that the run is to become part of.
+    pub(crate) into: IntoBaseline,
 }
 
 /// The report of a run that has just ended, against its other side, its baseline or its last twin.
@@ -134,27 +134,71 @@ pub(crate) fn conclude_run(
         grounds.looks = looks;
     }
     let factions = sides.factions;
-    // What a baseline is compared with is kept out of it where it regressed.
-    let guarded = settings
-        .baseline
-        .append
-        .clone()
-        .filter(|_| settings.baseline.append == settings.baseline.compare);
-    let told = ConclusionInput { append: guarded.clone(), ..told };
+    let unfit = unfit_run(store, run, &told)?;
+    let told = ConclusionInput { into: IntoBaseline::of(settings, unfit), ..told };
+    let into = told.into.clone();
     let conclusion = conclude(store, &factions, &settings.judge, grounds.as_ref(), told)?;
     if let Some(comparison) = conclusion.report.input().comparisons.first() {
         store.save_comparison(&run.id, comparison)?;
     }
     let baselines = store.baselines();
-    if let Some(name) = &settings.baseline.save {
+    let comparisons = &conclusion.report.input().comparisons;
+    if let Some(name) = settings.baseline.save.as_ref().filter(|_| into.unfit.is_none()) {
         baselines.save(name, &run.id, at)?;
     }
-    let comparisons = &conclusion.report.input().comparisons;
-    let unfit = guarded.is_some_and(|name| not_appended(comparisons, &name).is_some());
-    if let Some(name) = settings.baseline.append.as_ref().filter(|_| !unfit) {
+    let append = settings.baseline.append.as_ref();
+    if let Some(name) = append.filter(|_| into.refusals(comparisons).is_empty()) {
         baselines.append(name, &run.id, at)?;
     }
     Ok(conclusion)
+}
+
+/// Why a run cannot be part of any baseline: it did not end its plan, or it measured nothing.
+fn unfit_run(store: &Store, run: &StoredRun, told: &ConclusionInput) -> Result<Option<String>> {
+    if told.ended_early.is_some() || run.status == RunStatus::Failed {
+        return Ok(Some("the run failed before its plan ended".to_owned()));
+    }
+    if run.status != RunStatus::Complete {
+        return Ok(Some("the run was interrupted".to_owned()));
+    }
+    let sides = RunSet::sides_of(run);
+    let Some(new) = sides.last() else { return Ok(None) };
+    let measured = new.measured(store)?;
+    let has_figures = |p: &ComparedPoint| p.starts.iter().any(|s| s.summary.completed > 0);
+    let is_empty = !measured.points.iter().any(has_figures);
+    Ok(is_empty.then(|| "no request of the run was answered".to_owned()))
+}
+
+/// The baselines that a run is to become part of.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct IntoBaseline {
+    save: Option<String>,
+    append: Option<String>,
+    /// The run is appended to what it is compared with, which must not take in a regression.
+    is_guarded: bool,
+    /// Why the run cannot be part of any.
+    unfit: Option<String>,
+}
+
+impl IntoBaseline {
+    fn of(settings: &Settings, unfit: Option<String>) -> Self {
+        let BaselineChoice { save, append, compare, .. } = settings.baseline.clone();
+        Self { is_guarded: append.is_some() && append == compare, save, append, unfit }
+    }
+
+    /// Which baselines stay as they are, and why.
+    fn refusals(&self, comparisons: &[Comparison]) -> Vec<Finding> {
+        if let Some(why) = &self.unfit {
+            let kept = |name: &String| {
+                let text = format!("baseline `{name}` was not changed: {why}");
+                Finding::new(FindingCode::NotAppended, Severity::Warning, text)
+                    .with_mend("run again with the same options".to_owned())
+            };
+            return self.save.iter().chain(&self.append).map(kept).collect();
+        }
+        let guarded = self.append.as_ref().filter(|_| self.is_guarded);
+        guarded.and_then(|name| not_appended(comparisons, name)).into_iter().collect()
+    }
 }
 
 /// That a run is not added to a baseline, and why.
@@ -218,7 +262,7 @@ fn conclude(
         findings: comparisons
             .iter()
             .flat_map(findings)
-            .chain(told.append.and_then(|name| not_appended(&comparisons, &name)))
+            .chain(told.into.refusals(&comparisons))
             .chain(knees.iter().filter_map(Knee::slow_reference))
             .collect(),
         comparisons,

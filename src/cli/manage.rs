@@ -10,6 +10,7 @@ use crate::compare::gate;
 use crate::error::{Error, Result};
 use crate::plan::Phase;
 use crate::record::StoredRun;
+use crate::record::stored::RunStatus;
 use crate::report::terminal;
 use crate::settings::Settings;
 use crate::store::{Baseline, Store};
@@ -51,7 +52,7 @@ impl RunsCommand {
         let store = open(&self.output)?;
         match self.action.as_ref().unwrap_or(&RunsAction::List) {
             RunsAction::List => list_runs(&store)?,
-            RunsAction::Show { run } => show_run(&store.load_run(run)?),
+            RunsAction::Show { run } => show_run(&store, &store.load_run(run)?),
             RunsAction::Remove { runs } => {
                 for run in runs {
                     store.remove_run(run)?;
@@ -91,7 +92,7 @@ fn list_runs(store: &Store) -> Result<()> {
         let of = |phase| run.points.iter().filter(|point| point.phase == phase).count();
         let loads = plural(of(Phase::Load), "load point");
         let starts = plural(run.starts.len(), "start");
-        let status = run.status.name();
+        let status = status(store, run);
         say(&format!("{}  {status}, {loads}, {starts}", run.id));
     }
     for run in &list.unreadable {
@@ -100,9 +101,15 @@ fn list_runs(store: &Store) -> Result<()> {
     Ok(())
 }
 
-fn show_run(run: &StoredRun) {
+/// The status of a run: one that no process is writing any more was killed.
+fn status(store: &Store, run: &StoredRun) -> &'static str {
+    let is_dead = || !store.is_in_progress(&run.id).unwrap_or(false);
+    if run.status == RunStatus::Running && is_dead() { "aborted" } else { run.status.name() }
+}
+
+fn show_run(store: &Store, run: &StoredRun) {
     say(&format!("run        {}", run.id));
-    say(&format!("status     {}", run.status.name()));
+    say(&format!("status     {}", status(store, run)));
     say(&format!("made by    {} ({})", run.tool, run.definitions));
     say(&format!("command    {}", run.command_line.join(" ")));
     for (side, found) in &run.sides {

@@ -307,15 +307,18 @@ pub(super) fn present(
 fn baseline_line(told: BaselineTold<'_>, conclusion: &Conclusion, entry: Entry) -> String {
     let baseline = told.baseline;
     let mut text = String::new();
-    if let Some(name) = &baseline.save {
-        text.push_str(&format!("baseline `{name}` now holds this run\n"));
-    }
     let findings = &conclusion.report.input().findings;
-    let kept_out = findings.iter().find(|f| f.code == FindingCode::NotAppended);
-    match (&baseline.append, kept_out) {
-        (Some(_), Some(finding)) => text.push_str(&format!("{}\n", finding.text)),
-        (Some(name), None) => text.push_str(&format!("baseline `{name}` holds this run too\n")),
-        (None, _) => {}
+    let kept_out = |name: &str| {
+        let named = format!("`{name}`");
+        findings.iter().find(|f| f.code == FindingCode::NotAppended && f.text.contains(&named))
+    };
+    let asked = [(&baseline.save, "now holds this run"), (&baseline.append, "holds this run too")];
+    for (name, holds) in asked {
+        let Some(name) = name else { continue };
+        match kept_out(name) {
+            Some(finding) => text.push_str(&format!("{}\n", finding.text)),
+            None => text.push_str(&format!("baseline `{name}` {holds}\n")),
+        }
     }
     if text.is_empty() && !told.is_judged && baseline.load.is_none() {
         let dashes = if entry == Entry::Bench { "-- " } else { "" };

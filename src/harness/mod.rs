@@ -349,6 +349,10 @@ impl Harness {
 
     /// A baseline that does not exist, or cannot be read whole, is reported before the run, not after it.
     fn check_baseline(&self, store: &Store) -> Result<()> {
+        let BaselineChoice { save, append, .. } = &self.settings.baseline;
+        for name in save.iter().chain(append) {
+            store.baselines().check_writable(name)?;
+        }
         let Some(name) = &self.settings.baseline.compare else { return Ok(()) };
         let baselines = store.baselines();
         if baselines.find(name)?.is_none() && self.settings.baseline.lenient {

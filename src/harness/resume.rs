@@ -58,6 +58,13 @@ pub(super) fn take_up(
     Ok(run)
 }
 
+/// That records of which only a part was stored were removed.
+pub(super) fn cut(records: usize) -> Option<Finding> {
+    let what = if records == 1 { "1 record was" } else { &format!("{records} records were") };
+    let text = format!("{what} cut short on disk by a kill or a full disk, and removed");
+    (records > 0).then(|| Finding::new(FindingCode::Resumed, Severity::Note, text))
+}
+
 /// The blocks of which every planned round is there.
 fn whole_blocks(run: &StoredRun, plan: &Plan) -> BTreeSet<u32> {
     let is_whole = |start: &StartPlan| {

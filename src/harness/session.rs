@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::extensions::Extensions;
 use super::prompt_files::PromptFiles;
+use super::resume;
 use super::selftest_file::proven_capacity;
 use super::server_handle::{self, SideServer};
 use super::telemetry::RoundTelemetry;
@@ -66,6 +67,8 @@ pub(super) struct Session<'a> {
     /// What the client is known to measure truly.
     pub(super) proof: ProvenCapacity,
     looks: InterimLooks,
+    /// How many rounds a run that was taken up again began with.
+    kept_rounds: Option<usize>,
 }
 
 /// One side: its server, what preflight found, and the wire of the present start.
@@ -98,9 +101,14 @@ impl<'a> Session<'a> {
     pub(super) fn begin(parts: Parts<'a>, files: PromptFiles, mut run: StoredRun) -> Result<Self> {
         let Parts { settings, plan, store, clock, interrupt, reporter, own, looks } = parts;
         let writer = match &settings.resume {
-            Some(_) => store.resume_run(&run)?,
+            Some(_) => {
+                let reopened = store.resume_run(&run)?;
+                run.findings.extend(resume::cut(reopened.cut_records));
+                reopened.writer
+            }
             None => store.begin_run(&run)?,
         };
+        let kept_rounds = settings.resume.as_ref().map(|_| run.rounds.len());
         writer.id().clone_into(&mut run.id);
         let mut sides = BTreeMap::new();
         for (side, target) in server_handle::targets(settings) {
@@ -125,7 +133,18 @@ impl<'a> Session<'a> {
             store,
             proof: proven_capacity(store, scheme(settings)),
             looks,
+            kept_rounds,
         })
+    }
+
+    /// Writes the run. One that was taken up keeps the rounds on disk, also those of its unfinished
+    /// block, until this attempt has measured a round or ended the plan.
+    pub(super) fn store_run(&self) -> Result<()> {
+        let is_fresh = self.kept_rounds.is_none_or(|kept| self.run.rounds.len() > kept);
+        if is_fresh || self.run.status == RunStatus::Complete {
+            self.writer.update(&self.run)?;
+        }
+        Ok(())
     }
 
     /// Runs the plan to its end, to an interruption or to a fault. What was measured is stored
@@ -150,7 +169,7 @@ impl<'a> Session<'a> {
             Err(_) => RunStatus::Failed,
         };
         self.run.ended_at = Some(self.clock.wall(self.clock.now_ns()));
-        self.writer.update(&self.run)?;
+        self.store_run()?;
         match result {
             Err(error) if error.kind() != ErrorKind::Interrupted => Err(error),
             _ => Ok(()),

@@ -100,7 +100,7 @@ impl Session<'_> {
         stored.engine_settings.extend(report.engine_settings.clone());
         stored.offers = report.offers;
         stored.template_tokens = report.template_tokens;
-        self.writer.update(&self.run)?;
+        self.store_run()?;
         if let Some(error) = report.fatal() {
             return Err(error);
         }
@@ -165,7 +165,7 @@ impl Session<'_> {
             let text = format!("restart {number}{side} gave no figures and is left out: {error}");
             self.find(Finding::new(FindingCode::StartFailed, Severity::Invalid, text));
         }
-        self.writer.update(&self.run)
+        self.store_run()
     }
 }
 

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::baseline::{Action, Baseline, Change};
 use super::bundle;
 use super::files;
+use super::lock;
 use super::runs::{check_schema, not_ours, to_json};
 use super::{Layout, Store};
 use crate::error::{Error, ErrorKind, Result};
@@ -119,7 +120,7 @@ impl<'a> Baselines<'a> {
     /// # Errors
     /// Where `from` does not exist or `to` does: nothing is overwritten unasked.
     pub fn copy(&self, from: &str, to: &str, at: Timestamp) -> Result<Baseline> {
-        let _lock = files::lock(&self.layout().lock())?;
+        let _lock = lock::lock(&self.layout().lock())?;
         let source = self.load(from)?;
         self.refuse_taken(to)?;
         let reason = Some(format!("copy of `{from}`"));
@@ -132,7 +133,7 @@ impl<'a> Baselines<'a> {
     /// # Errors
     /// Where there is none of that name, or it cannot be removed.
     pub fn remove(&self, name: &str) -> Result<()> {
-        let _lock = files::lock(&self.layout().lock())?;
+        let _lock = lock::lock(&self.layout().lock())?;
         let path = self.layout().baseline(name);
         if !files::exists(&path) {
             // Reports which there are. One that is damaged can be removed all the same.
@@ -157,7 +158,7 @@ impl<'a> Baselines<'a> {
     /// # Errors
     /// Where the name is taken, or the bundle was cut or edited; the store is then as it was.
     pub fn import(&self, bundle: &Path, name: Option<&str>, at: Timestamp) -> Result<Baseline> {
-        let _lock = files::lock(&self.layout().lock())?;
+        let _lock = lock::lock(&self.layout().lock())?;
         let mut reader = bundle::Reader::open(bundle)?;
         let mut baseline = reader.baseline().clone();
         if let Some(name) = name {
@@ -169,6 +170,15 @@ impl<'a> Baselines<'a> {
         self.write(baseline, runs, Step { at, action: Action::Imported, reason })
     }
 
+    /// Whether a run could be made part of this baseline: asked before anything is measured.
+    ///
+    /// # Errors
+    /// If the name is empty, or the baseline is there and cannot be read.
+    pub fn check_writable(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        self.find(name).map(drop)
+    }
+
     /// The names of the baselines that point at a run.
     pub(super) fn holders(&self, run_id: &str) -> Result<Vec<String>> {
         let holding = self.list()?.into_iter().filter(|b| b.runs.iter().any(|run| run == run_id));
@@ -176,7 +186,7 @@ impl<'a> Baselines<'a> {
     }
 
     fn point(&self, name: &str, run_id: &str, step: Step) -> Result<Baseline> {
-        let _lock = files::lock(&self.layout().lock())?;
+        let _lock = lock::lock(&self.layout().lock())?;
         self.store.load_run(run_id)?;
         let baseline = self.find(name)?.unwrap_or_else(|| Baseline::empty(name));
         let mut runs = match step.action {
@@ -194,10 +204,7 @@ impl<'a> Baselines<'a> {
     }
 
     fn write(&self, mut baseline: Baseline, runs: Vec<String>, step: Step) -> Result<Baseline> {
-        if baseline.name.trim().is_empty() {
-            return Err(Error::usage("a baseline needs a name")
-                .with_hint("`--save-baseline main`, for example"));
-        }
+        check_name(&baseline.name)?;
         baseline.runs.clone_from(&runs);
         baseline.history.push(Change {
             at: step.at,
@@ -231,6 +238,14 @@ struct Step {
     at: Timestamp,
     action: Action,
     reason: Option<String>,
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.trim().is_empty() {
+        return Err(Error::usage("a baseline needs a name")
+            .with_hint("`--save-baseline main`, for example"));
+    }
+    Ok(())
 }
 
 fn parse(path: &Path, text: &str) -> Result<Baseline> {

@@ -5,7 +5,6 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use crate::error::{Error, Result};
 
@@ -14,10 +13,6 @@ pub const LARGEST_TEXT: u64 = 1 << 30;
 
 /// The longest line of a line file, 32 MiB: a full histogram as text takes half.
 pub const LONGEST_LINE: u64 = 32 << 20;
-
-/// How often, and how far apart, a lock held by another process is tried: 10 s in all.
-const LOCK_TRIES: u32 = 500;
-const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// What failed with a file, and how to fix it.
 pub(super) fn failed(action: &str, path: &Path, cause: io::Error) -> Error {
@@ -208,7 +203,7 @@ pub(super) fn unique_name(path: &Path) -> String {
     format!(".{stem}.{}-{count}.tmp", std::process::id())
 }
 
-fn parent(path: &Path) -> PathBuf {
+pub(super) fn parent(path: &Path) -> PathBuf {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
         _ => PathBuf::from("."),
@@ -387,30 +382,6 @@ pub(super) fn rename(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).map_err(|error| failed("move into place", to, error))?;
     sync_folder(&parent(to));
     Ok(())
-}
-
-/// Holds off every other process that would change the same store, until dropped.
-pub(super) fn lock(path: &Path) -> Result<File> {
-    make_folder(&parent(path))?;
-    let file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(|error| failed("open", path, error))?;
-    for _ in 0..LOCK_TRIES {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(fs::TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-            Err(fs::TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
-                // A file system without locks: writes are atomic all the same.
-                return Ok(file);
-            }
-            Err(fs::TryLockError::Error(error)) => return Err(failed("lock", path, error)),
-        }
-    }
-    Err(Error::store(format!("another process holds `{}`", path.display()))
-        .with_hint("wait for the other inferometer to end, then try again"))
 }
 
 #[cfg(test)]

@@ -132,6 +132,12 @@ impl Layout {
         self.calibrations().join(format!("{}.json", safe_name(key)))
     }
 
+    /// Held while a run is written.
+    pub(super) fn run_lock(&self, run_id: &str) -> PathBuf {
+        self.run(run_id).join(".lock")
+    }
+
+    /// Held while a store is changed.
     pub(super) fn lock(&self) -> PathBuf {
         self.root.join(".lock")
     }

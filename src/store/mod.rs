@@ -6,8 +6,10 @@ mod bundle;
 pub mod calibrations;
 pub mod files;
 pub mod layout;
+mod lock;
 pub mod rounds;
 pub mod runs;
+mod whole_lines;
 
 use std::path::PathBuf;
 

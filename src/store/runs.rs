@@ -1,12 +1,14 @@
 //! Runs: begun once, written after every round, listed, removed.
 
+use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::files::{self, Claim};
-use super::{Store, layout};
+use super::{Store, layout, lock, whole_lines};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::stored::{RunStatus, SCHEMA};
 use crate::record::{GapHistogram, RequestRecord, StoredRound, StoredRun};
@@ -19,6 +21,17 @@ const SUFFIXES: u32 = 1_000;
 pub struct RunWriter {
     store: Store,
     run_id: String,
+    /// Held until the last clone is dropped or the process ends, however it ends.
+    _in_use: Arc<File>,
+}
+
+/// A run whose folder is written to again.
+#[derive(Debug)]
+pub struct Reopened {
+    /// Writes to it.
+    pub writer: RunWriter,
+    /// Records of which only a part was on disk; they were removed.
+    pub cut_records: usize,
 }
 
 /// The stored runs, newest first.
@@ -54,20 +67,45 @@ impl Store {
     pub fn begin_run(&self, run: &StoredRun) -> Result<RunWriter> {
         layout::check_id(&run.id)?;
         let run_id = self.claim_run(&run.id)?;
-        let writer = RunWriter { store: self.clone(), run_id };
+        let writer = self.writer(run_id)?;
         writer.update(run)?;
         Ok(writer)
     }
 
-    /// Takes up a run that was begun and not ended: its folder is written to again.
+    /// Takes up a run that was begun and not ended: its folder is written to again. What a kill or a
+    /// full disk left of a record is removed; `run.json` stays as it is until the writer updates it.
     ///
     /// # Errors
-    /// Where the file cannot be written.
-    pub fn resume_run(&self, run: &StoredRun) -> Result<RunWriter> {
+    /// If the run is in progress, or a file cannot be written.
+    pub fn resume_run(&self, run: &StoredRun) -> Result<Reopened> {
         layout::check_id(&run.id)?;
-        let writer = RunWriter { store: self.clone(), run_id: run.id.clone() };
-        writer.update(run)?;
-        Ok(writer)
+        let writer = self.writer(run.id.clone())?;
+        let mut cut_records = 0;
+        for point in &run.points {
+            let requests = self.layout.requests(&run.id, &point.id);
+            for file in [requests, self.layout.gaps(&run.id, &point.id)] {
+                cut_records += usize::from(whole_lines::cut_to_whole_lines(&file)?);
+            }
+        }
+        Ok(Reopened { writer, cut_records })
+    }
+
+    /// Whether a process is writing this run now.
+    ///
+    /// # Errors
+    /// If its lock cannot be tried.
+    pub fn is_in_progress(&self, run_id: &str) -> Result<bool> {
+        layout::check_id(run_id)?;
+        let lock = self.layout.run_lock(run_id);
+        Ok(files::exists(&lock) && lock::lock_now(&lock)?.is_none())
+    }
+
+    fn writer(&self, run_id: String) -> Result<RunWriter> {
+        let Some(in_use) = lock::lock_now(&self.layout.run_lock(&run_id))? else {
+            return Err(Error::usage(format!("run `{run_id}` is still in progress"))
+                .with_hint("wait for the other inferometer to end, or stop it first"));
+        };
+        Ok(RunWriter { store: self.clone(), run_id, _in_use: Arc::new(in_use) })
     }
 
     /// Makes a folder for a run under this id or one with a suffix, and reports which.
@@ -146,7 +184,7 @@ impl Store {
     /// # Errors
     /// Where there is no such run, a baseline points at it, or it cannot be removed.
     pub fn remove_run(&self, run_id: &str) -> Result<()> {
-        let _lock = files::lock(&self.layout.lock())?;
+        let _lock = lock::lock(&self.layout.lock())?;
         layout::check_id(run_id)?;
         if !files::is_folder(&self.layout.run(run_id)) {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no run `{run_id}`"))
@@ -166,7 +204,7 @@ impl Store {
     /// # Errors
     /// Where a folder cannot be read or removed; what went before stays removed.
     pub fn prune_runs(&self, keep: usize) -> Result<Vec<String>> {
-        let _lock = files::lock(&self.layout.lock())?;
+        let _lock = lock::lock(&self.layout.lock())?;
         files::sweep(&self.layout.runs())?;
         let mut removed = Vec::new();
         for id in self.run_ids()?.into_iter().skip(keep) {
@@ -235,6 +273,11 @@ impl RunWriter {
         itl: &GapHistogram,
         icl: &GapHistogram,
     ) -> Result<()> {
+        // Verdicts on fewer rounds, of an attempt that was interrupted, are no verdicts on this run.
+        let verdicts = self.store.layout.comparison(&self.run_id);
+        if files::exists(&verdicts) {
+            files::remove_file(&verdicts)?;
+        }
         super::rounds::append(&self.store, &self.run_id, round, records, itl, icl)?;
         self.update(run)
     }

@@ -38,7 +38,8 @@ const ENDLESS: [&str; 2] = ["--starts=1", "--rounds=1000"];
 #[test]
 fn an_interrupted_run_is_kept_and_reported() {
     let place = Place::new();
-    let (child, _) = started(&place, &ENDLESS, "req/s", 3);
+    let save = [&ENDLESS[..], &["--save-baseline=main"]].concat();
+    let (child, _) = started(&place, &save, "req/s", 3);
     send(&child, Signal::SIGINT);
     let output = within_limit(child);
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -46,6 +47,7 @@ fn an_interrupted_run_is_kept_and_reported() {
     assert!(stderr.contains("Ctrl-C again leaves at once"), "{stderr}");
     assert!(stderr.contains("reported is what was measured until then"), "{stderr}");
     assert!(place.path().join("target-reports/report/index.html").is_file());
+    assert!(!place.path().join("target-reports/baselines/main.json").exists());
     let stored = place.run_json();
     assert_eq!(stored["status"], "interrupted");
     assert!(stored["rounds"].as_array().unwrap().len() >= 3);
@@ -80,7 +82,8 @@ fn a_kill_loses_at_most_the_round_in_flight() {
     assert!(stored["rounds"].as_array().unwrap().len() >= 3, "what was told is on disk");
     let said = place.run(&["report"]).ended_with(0);
     assert!(said.stdout.contains("run/16x4/c1"), "{}", said.stdout);
-    place.run(&["runs"]).ended_with(0);
+    let listed = place.run(&["runs"]).ended_with(0);
+    assert!(listed.stdout.contains("  aborted, "), "{}", listed.stdout);
 }
 
 #[test]

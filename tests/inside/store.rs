@@ -363,3 +363,28 @@ fn the_published_schema_says_what_is_written() {
         assert!(found.starts_with(place) || found.starts_with(parent), "{place}: {found}");
     }
 }
+
+#[test]
+fn a_run_in_progress_is_not_taken_up_and_a_cut_record_does_not_ruin_the_next() {
+    let Case { store, folder: _folder } = case();
+    let mut run = kept::run("2026-01-02T030405Z-night");
+    let writer = store.begin_run(&run).unwrap();
+    write(&writer, &mut run, 0);
+    assert!(store.is_in_progress(&run.id).unwrap());
+    let refused = store.resume_run(&run).unwrap_err();
+    assert!(refused.to_string().contains("still in progress"), "{refused}");
+    drop(writer);
+    assert!(!store.is_in_progress(&run.id).unwrap());
+
+    let path = requests_file(&store, &run.id);
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() - 40]).unwrap();
+    store.save_comparison(&run.id, &Value::Null).unwrap();
+    let reopened = store.resume_run(&run).unwrap();
+    assert_eq!(reopened.cut_records, 1);
+    write(&reopened.writer, &mut run, 1);
+    let rounds: Vec<_> = run.rounds.iter().collect();
+    let data = store.load_rounds(&run.id, &rounds).unwrap();
+    assert_eq!((data[0].records.len(), data[1].records.len()), (1, 2));
+    assert_eq!(store.load_comparison::<Value>(&run.id).unwrap(), None, "it judged fewer rounds");
+}
