@@ -4,6 +4,14 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 
+/// Whether a character steers a terminal or turns the direction of writing: a server's words must do
+/// neither.
+#[must_use]
+pub fn steers(letter: char) -> bool {
+    let turns = matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    letter.is_control() || turns
+}
+
 /// Parses `500ms`, `1.5s`, `10m`, `2h`; a bare number is refused, because its unit would be a guess.
 ///
 /// # Errors

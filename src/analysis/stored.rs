@@ -27,7 +27,7 @@ pub fn stored_report(store: &Store, name: Option<&str>) -> Result<Report> {
 
 /// The run that began last.
 pub(super) fn newest(store: &Store) -> Result<StoredRun> {
-    store.runs()?.runs.into_iter().next().ok_or_else(|| {
+    store.newest_run()?.ok_or_else(|| {
         Error::new(ErrorKind::NotFound, "no run is stored yet")
             .with_hint("measure one: `inferometer run`")
     })

@@ -226,10 +226,15 @@ impl BaselinesCommand {
 }
 
 fn newest(store: &Store) -> Result<String> {
-    let runs = store.run_ids()?;
-    runs.into_iter().max().ok_or_else(|| {
+    let run = store.newest_run()?.ok_or_else(|| {
         Error::usage("no run is stored yet").with_hint("measure one with `inferometer run`")
-    })
+    })?;
+    if run.status != RunStatus::Complete {
+        let status = status(store, &run);
+        return Err(Error::usage(format!("the newest run, `{}`, is {status}", run.id))
+            .with_hint("name a complete run after the name of the baseline: `inferometer runs list` shows them"));
+    }
+    Ok(run.id)
 }
 
 fn told(baseline: &Baseline) {

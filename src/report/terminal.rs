@@ -1,5 +1,6 @@
 //! The report on a terminal: the table, the verdicts, the findings. The one place that prints.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use super::view::figures::{self, FindingView};
@@ -110,12 +111,24 @@ pub fn print_message(text: &str) -> crate::Result<()> {
 }
 
 fn write_to(stream: &mut impl Write, text: &str) -> crate::Result<()> {
+    let text = without_turns(text);
     match stream.write_all(text.as_bytes()).and_then(|()| stream.flush()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
             Err(crate::Error::store("could not write the output").with_cause(e))
         }
         _ => Ok(()),
     }
+}
+
+/// The last gate before a terminal: our own lines and colours pass, nothing that turns the direction of
+/// writing or moves the cursor does.
+fn without_turns(text: &str) -> Cow<'_, str> {
+    let is_ours = |c: char| matches!(c, '\n' | '\t' | '\r' | '\u{1b}');
+    let is_foreign = |c: char| units::steers(c) && !is_ours(c);
+    if !text.contains(is_foreign) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|c| if is_foreign(c) { ' ' } else { c }).collect())
 }
 
 struct Column {
@@ -379,7 +392,7 @@ pub fn point_line(id: &str, summary: &crate::summary::Summary) -> String {
 /// Text without control characters: a server's words must not steer the terminal.
 #[must_use]
 pub fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if units::steers(c) { ' ' } else { c }).collect()
 }
 
 /// `text` cut in its middle to at most `width` cells.

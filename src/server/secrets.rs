@@ -28,7 +28,7 @@ impl Secrets {
 
     /// The text without the secrets.
     pub(super) fn redact(&self, text: &str) -> String {
-        self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret.trim(), REDACTED))
+        self.0.iter().fold(text.to_owned(), |text, secret| ApiKey::new(secret).redact(&text))
     }
 }
 

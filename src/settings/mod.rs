@@ -51,9 +51,24 @@ impl ApiKey {
             for form in [STANDARD_NO_PAD.encode(key), URL_SAFE_NO_PAD.encode(key)] {
                 text = text.replace(&form, "[redacted]");
             }
+            for before in 0..3 {
+                for form in base64_forms(key, before) {
+                    text = text.replace(&form, "[redacted]");
+                }
+            }
         }
         text
     }
+}
+
+/// The letters that base64 makes of `key` alone where `before` bytes (of three) stand before it, as in
+/// `user:key`: letters that its neighbours share in are left out.
+fn base64_forms(key: &str, before: usize) -> [String; 2] {
+    let padded = [&[0; 2][..before.min(2)], key.as_bytes()].concat();
+    // A letter holds 6 bits: the first whole one of the key, and the last.
+    let (first, last) = ((before * 8).div_ceil(6), padded.len() * 8 / 6);
+    [STANDARD_NO_PAD.encode(&padded), URL_SAFE_NO_PAD.encode(&padded)]
+        .map(|form| form[first..last].to_owned())
 }
 
 /// Whether the last part of a name is that of a secret: `--api-key`, `HF_TOKEN`, `db.password`, but not
@@ -415,5 +430,16 @@ mod tests {
         assert!(!format!("{key:?}").contains("secret"));
         assert_eq!(key.redact("bad key sk-secret."), "bad key [redacted].");
         assert_eq!(key.redact("c2stc2VjcmV0 was sent"), "[redacted] was sent");
+        for user in ["", "u", "me", "you", "user"] {
+            for encoded in
+                [STANDARD_NO_PAD, URL_SAFE_NO_PAD].map(|e| e.encode(format!("{user}:sk-secret?")))
+            {
+                let shown = key.redact(&encoded);
+                assert!(
+                    shown.contains("[redacted]") && shown.len() <= encoded.len() + 1,
+                    "{encoded} {shown}"
+                );
+            }
+        }
     }
 }

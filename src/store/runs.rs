@@ -162,6 +162,25 @@ impl Store {
         Ok(list)
     }
 
+    /// The newest run; `None` if there is none. One that cannot be read is not passed over: an older
+    /// one would be taken for it.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn newest_run(&self) -> Result<Option<StoredRun>> {
+        for id in self.run_ids()? {
+            // A folder without its file is a run that is just beginning.
+            if files::exists(&self.layout.run_file(&id)) {
+                return self.load_run(&id).map(Some).map_err(|error| {
+                    error.with_hint(format!(
+                        "this is the newest run: name an older one, or remove it with `inferometer runs remove {id}`"
+                    ))
+                });
+            }
+        }
+        Ok(None)
+    }
+
     /// The newest complete run of the same workload that is not `run_id` itself.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::api::cut;
 use crate::settings::ApiKey;
+use crate::units;
 
 /// The longest message, bytes.
 const MESSAGE_BYTES: usize = 1024;
@@ -64,7 +65,7 @@ impl Redactor {
     /// A message: redacted first, then cut to 1 KiB, so that no half of a secret stands at the cut. On
     /// one line and without control codes, which would move a reader's cursor.
     pub(super) fn message(&self, text: &str) -> String {
-        let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
+        let plain = |letter: char| if units::steers(letter) { ' ' } else { letter };
         cut(self.redact(text).chars().map(plain).collect(), MESSAGE_BYTES)
     }
 }
@@ -92,5 +93,6 @@ mod tests {
     #[test]
     fn a_message_is_one_line_without_control_codes() {
         assert_eq!(Redactor::default().message("a\r\n\u{1b}[31mb\u{7}"), "a   [31mb ");
+        assert_eq!(Redactor::default().message("a\u{202e}b\u{2066}c"), "a b c");
     }
 }

@@ -388,3 +388,15 @@ fn a_run_in_progress_is_not_taken_up_and_a_cut_record_does_not_ruin_the_next() {
     assert_eq!((data[0].records.len(), data[1].records.len()), (1, 2));
     assert_eq!(store.load_comparison::<Value>(&run.id).unwrap(), None, "it judged fewer rounds");
 }
+
+#[test]
+fn the_newest_run_is_not_passed_over_because_it_is_damaged() {
+    let Case { store, folder: _folder } = case();
+    complete(&store, "2026-01-02T030405Z-night");
+    complete(&store, "2026-01-03T030405Z-night");
+    fs::create_dir(store.layout().run("2026-01-04T030405Z-night")).unwrap();
+    assert_eq!(store.newest_run().unwrap().unwrap().id, "2026-01-03T030405Z-night");
+    fs::write(store.layout().run_file("2026-01-03T030405Z-night"), "{\"schema\":").unwrap();
+    let error = store.newest_run().unwrap_err();
+    assert!(error.render().contains("2026-01-03T030405Z-night"), "{}", error.render());
+}
