@@ -225,7 +225,7 @@ fn three_configurations_make_the_engineers_table() {
             &["import", &file, "--as", name, "--metadata", &fact],
         ));
         assert!(told.contains("load point import/512x128/c64\n"), "{told}");
-        assert!(told.contains("march in waves"), "{told}");
+        assert!(told.contains("run in lockstep"), "{told}");
     }
     let markdown =
         text(&inferometer(folder.path(), &["compare", "A", "B", "C", "--format", "markdown"]));

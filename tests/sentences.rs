@@ -99,3 +99,55 @@ fn the_search_finds_a_compared_sentence() {
     assert_eq!(questions(text), ["nothing was measured"]);
     assert!(questions("unit == \"ms\" || url.starts_with(\"http://\")").is_empty());
 }
+
+/// Phrases that a reader stumbles over; what to write in their place is plain English or the field's term.
+const RIDDLES: [&str; 19] = [
+    "none where",
+    "march in waves",
+    "whether to believe",
+    "what limits trust",
+    "where the limit is",
+    "by the server's clock",
+    "held against",
+    "its edges weigh",
+    "measures truly",
+    "events stuck",
+    "time at the cap",
+    "took at most so long",
+    "could be told",
+    "cannot be told",
+    "told apart",
+    "the new normal",
+    "came to stand",
+    "of its own accord",
+    "nobody counted",
+];
+
+/// Help and strings of the program, and the pages: doc comments of flags are help.
+#[test]
+fn no_riddles_reach_a_reader() {
+    let mut found = Vec::new();
+    let mut files = Vec::new();
+    rust_files(Path::new("src"), &mut files);
+    for path in files {
+        let text = fs::read_to_string(&path).unwrap();
+        let is_help = path.starts_with("src/cli") || path.starts_with("src/settings");
+        for (number, line) in text.lines().enumerate() {
+            let is_comment = line.trim_start().starts_with("//");
+            if is_comment && !is_help {
+                continue;
+            }
+            let riddle = RIDDLES.iter().find(|riddle| line.contains(**riddle));
+            found.extend(
+                riddle.map(|riddle| format!("{}:{}: {riddle}", path.display(), number + 1)),
+            );
+        }
+    }
+    for page in fs::read_dir("templates").unwrap() {
+        let path = page.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let riddle = RIDDLES.iter().find(|riddle| text.contains(**riddle));
+        found.extend(riddle.map(|riddle| format!("{}: {riddle}", path.display())));
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}

@@ -38,7 +38,9 @@ pub(crate) struct ServerArgs {
     /// Accept any certificate
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// Command that starts the other side, the base: interleaved blocks
+    /// Command that starts the base to compare with
+    ///
+    /// Server starts of both sides are interleaved.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["against_url", "against_restart_cmd"])]
     pub(crate) against_cmd: Option<String>,
     /// URL of the other side, the base: rounds alternate
@@ -50,19 +52,19 @@ pub(crate) struct ServerArgs {
     /// The other side is the embedded simulator with this preset (beside --simulate)
     #[arg(long, value_name = "PRESET", conflicts_with_all = ["against_cmd", "against_url", "against_restart_cmd"])]
     pub(crate) against_simulate: Option<String>,
-    /// Run the embedded simulator with this preset, even where a URL is set
+    /// Run the embedded simulator [presets: demo, h200-qwen2.5-7b]
     #[arg(long, value_name = "PRESET")]
     pub(crate) simulate: Option<String>,
-    /// Limit for TCP and TLS
+    /// Time limit for TCP and TLS [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) connect_timeout: Option<Duration>,
-    /// Limit from the send to the first byte
+    /// Time limit from sending to the first byte [default: 600s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) first_byte_timeout: Option<Duration>,
-    /// Limit between two token events (comments do not count)
+    /// Time limit between two token events [default: 120s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) idle_timeout: Option<Duration>,
-    /// Limit of a whole request; none by default
+    /// Time limit of a whole request [default: none]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) total_timeout: Option<Duration>,
 }
@@ -71,7 +73,9 @@ pub(crate) struct ServerArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct LoadArgs {
-    /// Requests in flight; several values sweep. Beside --request-rate: a cap
+    /// Concurrent requests; several values sweep
+    ///
+    /// With --request-rate, it limits how many requests are in flight.
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) max_concurrency: Vec<u32>,
     /// Arrivals per second; several values sweep
@@ -80,13 +84,17 @@ pub(crate) struct LoadArgs {
     /// Gamma shape of the arrivals: 1 = Poisson, < 1 burstier
     #[arg(long, value_name = "SHAPE")]
     pub(crate) burstiness: Option<f64>,
-    /// Limits for goodput: `ttft:200 tpot:30 e2el:5000` (ms)
+    /// SLO, ms: `ttft:200 tpot:30 e2el:5000`
     #[arg(long, value_name = "METRIC:MS…")] // several words: see words.rs
     pub(crate) goodput: Vec<String>,
-    /// Prompt tokens, or a range `256-768`; several values sweep
+    /// Prompt tokens, or a range [default: 512]
+    ///
+    /// Several values sweep: `256,1024`. A range is `256-768`.
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = length)]
     pub(crate) random_input_len: Vec<Length>,
-    /// Output tokens, or a range; several values sweep
+    /// Output tokens, or a range [default: 128]
+    ///
+    /// Several values sweep.
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = length)]
     pub(crate) random_output_len: Vec<Length>,
     /// Spread of both lengths, 0 to below 1: evenly over N·(1 ± R)
@@ -101,19 +109,21 @@ pub(crate) struct LoadArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct PhaseArgs {
-    /// Leave out the preflight (said in the report)
+    /// Skip the preflight checks; the report states it
     #[arg(long)]
     pub(crate) no_preflight: bool,
-    /// Leave out the warm-up (said in the report)
+    /// Skip the warm-up; the report states it
     #[arg(long)]
     pub(crate) no_warm_up: bool,
-    /// Leave out the rate-1 reference (said in the report)
+    /// Skip the rate-1 reference; the report states it
     #[arg(long)]
     pub(crate) no_reference: bool,
-    /// Leave out the unmeasured start of each side before the first pair
+    /// Skip the unmeasured start of each side before the first pair
     #[arg(long)]
     pub(crate) no_burn_in: bool,
-    /// Take up an interrupted run where it stopped: the same work, its whole restarts kept
+    /// Resume an interrupted run
+    ///
+    /// Complete server starts are kept, and the work must be identical.
     #[arg(long, value_name = "RUN")]
     pub(crate) resume: Option<String>,
 }
@@ -122,7 +132,7 @@ pub(crate) struct PhaseArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Comparison")]
 pub(crate) struct JudgeArgs {
-    /// Point this baseline at the run
+    /// Save the run as this baseline
     #[arg(long, value_name = "NAME")]
     pub(crate) save_baseline: Option<String>,
     /// Add the run to this baseline
@@ -131,7 +141,7 @@ pub(crate) struct JudgeArgs {
     /// Compare with this baseline; it must exist
     #[arg(long, value_name = "NAME", conflicts_with = "baseline_lenient")]
     pub(crate) baseline: Option<String>,
-    /// Compare with this baseline where it exists
+    /// Compare with this baseline if it exists
     #[arg(long, value_name = "NAME")]
     pub(crate) baseline_lenient: Option<String>,
     /// Judge this stored baseline in place of a fresh run
@@ -140,10 +150,10 @@ pub(crate) struct JudgeArgs {
     /// Store the run without touching any baseline (the default)
     #[arg(long, hide = true)]
     pub(crate) discard_baseline: bool,
-    /// Chance that a report calls anything changed of an unchanged server
+    /// Chance that a report calls an unchanged server changed [default: 0.01]
     #[arg(long, value_name = "ALPHA")]
     pub(crate) significance_level: Option<f64>,
-    /// Level of the shown intervals
+    /// Level of the confidence intervals [default: 0.95]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) confidence_level: Option<f64>,
     /// Smallest change of throughput and TPOT that counts
@@ -152,7 +162,7 @@ pub(crate) struct JudgeArgs {
     /// Measures that gate: `itl_p50,ttft_p50,throughput,tpot_mean`
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',')]
     pub(crate) gate: Vec<Measure>,
-    /// Absolute limits: `'ttft_p99<500ms' 'error_rate<1%'`
+    /// Limits: `'ttft_p99<500ms' 'error_rate<1%'`
     #[arg(long, value_name = "LIMIT…")] // several words: see words.rs
     pub(crate) require: Vec<String>,
     /// What else fails: `inconclusive`
@@ -161,7 +171,7 @@ pub(crate) struct JudgeArgs {
     /// Observe only: never fail on a verdict
     #[arg(long)]
     pub(crate) no_fail: bool,
-    /// Starts of a side that may fail without failing the run
+    /// Server starts per side that may fail without failing the run [default: 0]
     #[arg(long, value_name = "N")]
     pub(crate) allow_failed_starts: Option<u32>,
     /// Accept an implausibly large improvement (a latency halved, a throughput doubled)

@@ -2,20 +2,18 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, Parser};
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
 use super::args::RunArgs;
-use super::{argv, run};
+use super::{argv, help, run, test_mode};
 use crate::compare::gate;
 use crate::error::Result;
 use crate::harness::{Action, Entry, Harness, Selection};
-use crate::settings::BaselineChoice;
 use crate::store::files;
 
 /// A bench of inferometer: scenario groups against a server, or against the embedded simulator.
 #[derive(Debug, Parser)]
 #[command(name = "cargo bench --", bin_name = "cargo bench --", version, max_term_width = 100)]
-#[command(after_help = super::ENVIRONMENT_HELP)]
 struct BenchCli {
     /// Regular expressions on the whole id; several: any of them
     #[arg(value_name = "FILTER")]
@@ -29,7 +27,7 @@ struct BenchCli {
     /// Format of `--list`
     #[arg(long, value_name = "pretty|terse", default_value = "pretty")]
     format: run::ListFormatArg,
-    /// Send one request per load point, to see that everything works
+    /// Send one request per load point and store nothing [default without `--bench`, as in `cargo test`]
     #[arg(long)]
     test: bool,
     #[command(flatten)]
@@ -69,8 +67,12 @@ impl Harness {
     #[must_use]
     #[allow(clippy::disallowed_methods)] // a bench file has no place to report a wrong flag
     pub fn from_env() -> Self {
-        let parsed = match BenchCli::try_parse_from(argv::tidied(std::env::args_os())) {
-            Ok(cli) => cli.harness(),
+        let executable = std::env::current_exe().ok();
+        let parsed = help::shortened(BenchCli::command(), &[])
+            .try_get_matches_from(argv::tidied(std::env::args_os()))
+            .and_then(|matches| BenchCli::from_arg_matches(&matches));
+        let parsed = match parsed {
+            Ok(cli) => cli.harness(test_mode::is_bench(executable.as_deref())),
             Err(error) => {
                 if let Some(error) = super::vllm_flag(&error) {
                     super::tell(&error);
@@ -88,22 +90,32 @@ impl Harness {
 }
 
 impl BenchCli {
-    fn harness(self) -> Result<Harness> {
+    /// `is_bench`: cargo built this executable as a bench, and calls it with `--bench` to measure.
+    fn harness(self, is_bench: bool) -> Result<Harness> {
         let settings = self.run.defaults();
-        let action = if self.list { Action::List(self.format.into()) } else { Action::Run };
+        let is_test = self.test || (is_bench && !self.ignored.bench);
+        let action = match (self.list, is_test) {
+            (true, _) => Action::List(self.format.into()),
+            (false, true) => Action::Test,
+            (false, false) => Action::Run,
+        };
         let surface = self.run.output.surface(action, Entry::Bench);
-        let (run, is_test) = (self.run, self.test);
-        Harness::new(settings)
-            .with_selection(Selection { filters: self.filters, exact: self.exact })
-            .with_surface(surface)
-            .with_flags(move |settings| {
+        let run = self.run;
+        // No load point is an ignored test: a runner that asks for those gets none.
+        let selection = Selection {
+            filters: self.filters,
+            exact: self.exact,
+            nothing: self.ignored.ignored && !self.ignored.bench,
+        };
+        Harness::new(settings).with_selection(selection).with_surface(surface).with_flags(
+            move |settings| {
                 run.apply(settings, &|path| files::read_text(path))?;
-                if is_test {
-                    run::shrink_to_test(settings);
-                    settings.baseline = BaselineChoice::default(); // one request is no baseline
+                if action == Action::Test {
+                    test_mode::shrink(settings, test_mode::wants_the_server());
                 }
                 Ok(())
-            })
+            },
+        )
     }
 }
 
@@ -111,7 +123,10 @@ impl BenchCli {
 /// so their settings must agree. Returns the exit code of the gate.
 #[must_use]
 pub fn bench_main(harnesses: impl IntoIterator<Item = Harness>) -> ExitCode {
-    super::finish(Harness::merged(harnesses).and_then(run::drive))
+    super::finish(Harness::merged(harnesses).and_then(|harness| match harness.surface().action {
+        Action::Test => test_mode::run(harness),
+        Action::Run | Action::List(_) => run::drive(harness),
+    }))
 }
 
 #[cfg(test)]
@@ -120,12 +135,12 @@ mod tests {
 
     use super::*;
     use crate::plan::ListFormat;
-    use crate::settings::{Launch, Target};
+    use crate::settings::{BaselineChoice, Launch, Target};
 
     fn parsed(line: &str) -> Harness {
         let words = format!("bench {line}");
         let words = argv::tidied(words.split_whitespace().map(OsString::from));
-        BenchCli::try_parse_from(words).unwrap().harness().unwrap()
+        BenchCli::try_parse_from(words).unwrap().harness(false).unwrap()
     }
 
     #[test]
@@ -141,7 +156,8 @@ mod tests {
     #[test]
     fn filters_are_positional_and_limits_do_not_take_them() {
         let mut harness = parsed("--bench --goodput ttft:200 tpot:30 chat short --exact");
-        let expect = Selection { filters: vec!["chat".into(), "short".into()], exact: true };
+        let expect =
+            Selection { filters: vec!["chat".into(), "short".into()], exact: true, nothing: false };
         assert_eq!(harness.selection, expect);
         assert!(harness.settings().is_simulated());
     }
@@ -151,6 +167,21 @@ mod tests {
         let mut harness = parsed("--test --save-baseline main");
         assert_eq!(harness.settings().num_prompts, Some(1));
         assert_eq!(harness.baseline(), &BaselineChoice::default());
+    }
+
+    #[test]
+    fn a_bench_without_its_flag_is_in_test_mode_and_has_no_ignored_tests() {
+        let parsed = |line: &str| {
+            let words = format!("bench {line}");
+            let cli = BenchCli::try_parse_from(words.split_whitespace()).unwrap();
+            cli.harness(true).unwrap()
+        };
+        assert_eq!(parsed("").surface().action, Action::Test);
+        assert_eq!(parsed("--exact a --nocapture").surface().action, Action::Test);
+        assert_eq!(parsed("--bench").surface().action, Action::Run);
+        assert_eq!(parsed("--bench --test").surface().action, Action::Test);
+        assert!(parsed("--list --format terse --ignored").selection.nothing);
+        assert!(!parsed("--list --format terse").selection.nothing);
     }
 
     /// The defaults, then code, then a file, then flags: each later one wins where it says anything.

@@ -179,7 +179,7 @@ enum BaselinesAction {
         #[arg(long = "as", value_name = "NAME")]
         name: Option<String>,
     },
-    /// Take a run for the new normal, with the reason on record
+    /// Accept a run as the new baseline level, with a reason
     Accept {
         /// The baseline's name
         name: String,

@@ -8,18 +8,20 @@ mod bench_serve;
 mod calibrate;
 mod compare;
 mod export;
+mod help;
 mod import;
 mod lengths;
 mod manage;
 mod run;
 mod selftest;
 mod simulate;
+mod test_mode;
 mod wrap;
 
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind as ClapError};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::bench_serve::flags;
 use wrap::broken;
@@ -29,19 +31,6 @@ use crate::error::{Error, Result};
 use crate::report::terminal;
 
 pub use bench::bench_main;
-
-/// What help says below the flags.
-const ENVIRONMENT_HELP: &str = "\
-Environment:
-  INFEROMETER_URL, INFEROMETER_MODEL, INFEROMETER_API_KEY  the server
-  INFEROMETER_OUTPUT_DIR    root of results; default: target-reports
-  INFEROMETER_SIM_SLOWDOWN  1.10: the simulator 10 % slower, to try the gate
-  OPENAI_API_KEY            read only where a URL is given
-  NO_COLOR                  no colours
-
-Exit codes:
-  0 fine · 1 regression or limit missed · 2 usage · 3 server unusable
-  4 invalid, incomparable or implausible · 130 interrupted";
 
 /// What the first help says below the commands.
 const EXAMPLES: &str = "\
@@ -65,7 +54,7 @@ Examples:
     propagate_version = true,
     max_term_width = 100
 )]
-#[command(after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -74,7 +63,6 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Measure every load point, compare, report
-    #[command(after_help = ENVIRONMENT_HELP)]
     Run(Box<run::RunCommand>),
     /// Check a server and send one request
     Preflight(Box<run::RunCommand>),
@@ -99,7 +87,7 @@ enum Command {
     Export(export::ExportCommand),
     /// Measure the server against itself: what a gate can find
     Calibrate(Box<run::RunCommand>),
-    /// Find how many streams this client measures truly on this machine
+    /// Measure how many streams this client can time accurately on this machine
     Selftest(selftest::SelftestCommand),
     /// Serve the embedded simulator on a port
     Simulate(simulate::SimulateCommand),
@@ -108,7 +96,10 @@ enum Command {
 /// The binary: parses the command line, runs it, and says how it went.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse_from(command_line()) {
+    let parsed = help::shaped(Cli::command())
+        .try_get_matches_from(command_line())
+        .and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };

@@ -34,13 +34,13 @@ const FLAG_GROUP: &str = "run";
 /// Scenarios from a file or from flags, and a server.
 #[derive(Debug, Args)]
 pub(super) struct RunCommand {
-    /// Scenarios in TOML; without it they are made from the flags
+    /// Scenarios in TOML [default: made from the flags]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Regular expression on the whole id of a load point; repeatable
+    /// Run load points whose id matches; repeatable
     #[arg(long = "filter", value_name = "REGEX")]
     filters: Vec<String>,
-    /// The filters are whole ids
+    /// Filters are whole ids, not regular expressions
     #[arg(long)]
     exact: bool,
     /// Format of `list`
@@ -93,7 +93,11 @@ impl RunCommand {
             groups.push(self.group_from_flags(&settings)?);
         }
         let mut harness = Harness::new(settings)
-            .with_selection(Selection { filters: self.filters.clone(), exact: self.exact })
+            .with_selection(Selection {
+                filters: self.filters.clone(),
+                exact: self.exact,
+                ..Selection::default()
+            })
             .with_surface(self.run.output.surface(Action::Run, Entry::Command));
         harness.groups(groups);
         Ok(harness)
@@ -262,7 +266,7 @@ pub(super) struct BaselineTold<'a> {
 }
 
 /// Shows a report on stdout, in the format asked for; returns the gate's exit code. `baseline` is
-/// what a run was told of baselines; none where nothing was measured.
+/// what a run was told of baselines; `None` if nothing was measured.
 pub(super) fn present(
     conclusion: &Conclusion,
     surface: Surface,
@@ -395,14 +399,4 @@ fn slo(limits: &[String]) -> Result<Option<Slo>> {
         }
     }
     Ok((!limits.is_empty()).then_some(slo))
-}
-
-/// One short pass of everything, to see that it works: `--test`.
-pub(super) fn shrink_to_test(settings: &mut Settings) {
-    settings.num_prompts = Some(1);
-    settings.starts = Some(1);
-    settings.rounds = 1;
-    settings.skip.reference = true;
-    settings.skip.warm_up = true;
-    settings.cool_down = std::time::Duration::ZERO;
 }

@@ -72,7 +72,7 @@ impl Reason {
                 format!("{have} valid restarts, {need} are needed")
             }
             Self::OneOrder => {
-                "all pairs ran in one order: a side cannot be told from its place in it".into()
+                "all pairs ran in one order, so the effect of a side cannot be separated from the effect of its position".into()
             }
             Self::WithinAssumed { called_from } => {
                 format!("restarts alone may differ by as much; from {called_from} on it is called")

@@ -218,7 +218,7 @@ fn draft_point(
         .collect()
 }
 
-/// TTFT of a load point whose requests march in waves is the wave's, which forms by chance: it is shown
+/// TTFT of a load point whose requests run in lockstep depends on how they line up, which is chance: it is shown
 /// and does not gate, unless the user named it.
 fn role_in_waves(
     role: Role,
@@ -231,7 +231,7 @@ fn role_in_waves(
         return (role, None);
     }
     let text = format!(
-        "TTFT at {} is observed only: its requests march in waves; `--random-range-ratio 0.2` keeps them apart",
+        "TTFT at {} is observed only, because its requests run in lockstep; `--random-range-ratio 0.2` spreads them",
         pair.new.id
     );
     (Role::Observed, Some(Note { point: None, text }))

@@ -67,9 +67,9 @@ impl ProvenCapacity {
     /// That nothing is known, to be said once a run.
     pub(crate) fn missing(&self) -> Option<Finding> {
         let Self::Missing(why) = self else { return None };
-        let text = format!("{why}: how many streams this client measures truly is not known here");
+        let text = format!("{why}: client accuracy at this load is unknown");
         let mend =
-            "run `inferometer selftest`: it takes seconds, and later runs are held against it";
+            "run `inferometer selftest` (about 20 s); later runs are checked against its result";
         Some(Finding::new(FindingCode::NoSelftest, Severity::Note, text).with_mend(mend))
     }
 
@@ -91,8 +91,8 @@ impl ProvenCapacity {
             None => "not even one stream".to_owned(),
         };
         let text = format!(
-            "the client read {} streams at once and {} events/s; the self-test proved {proven} on this \
-             machine, so the client's own error is not known here",
+            "the client read {} streams at once and {} events/s; the self-test covers {proven} on this \
+             machine, so client accuracy at this load is unknown",
             significant(burden.streams),
             whole(burden.events_per_s)
         );
@@ -121,13 +121,13 @@ mod tests {
         assert_eq!(beyond(&proof, 64.0, 5_000.0), None, "what was proven is proven");
         let text = beyond(&proof, 63.9, 5_001.4).unwrap();
         assert!(text.contains("read 63.9 streams at once and 5\u{202f}001 events/s"), "{text}");
-        assert!(text.contains("proved 64 streams and 5\u{202f}000 events/s"), "{text}");
+        assert!(text.contains("covers 64 streams and 5\u{202f}000 events/s"), "{text}");
         assert!(beyond(&proof, 65.0, 10.0).is_some());
     }
 
     #[test]
     fn where_nothing_was_proven_every_load_is_beyond() {
         let proof = ProvenCapacity::UpTo(None);
-        assert!(beyond(&proof, 1.0, 1.0).unwrap().contains("proved not even one stream"));
+        assert!(beyond(&proof, 1.0, 1.0).unwrap().contains("covers not even one stream"));
     }
 }

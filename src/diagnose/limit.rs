@@ -157,12 +157,11 @@ fn none(at: &Circumstances) -> String {
     let told_times = at.told.contains_key("outside_e2el_ms");
     match (told_queue, told_times) {
         (true, true) => {
-            "no limit is reached: nothing queues, and the client and the route have room".to_owned()
+            "no limit is reached: no request waits in a queue, and the client and the network have capacity to spare".to_owned()
         }
-        (true, false) => "no limit is reached: nothing queues, and the client has room".to_owned(),
+        (true, false) => "no limit is reached: no request waits in a queue, and the client has capacity to spare".to_owned(),
         (false, _) => {
-            "where the limit is cannot be told: the server says nothing of its queue; the client has \
-             room"
+            "the limit is unknown: the server does not report its queue; the client has capacity to spare"
                 .to_owned()
         }
     }
@@ -192,7 +191,7 @@ mod tests {
             assert!(text.starts_with(begin), "{text}");
         };
         let mut at = Circumstances::default();
-        begins(&at, "where the limit is cannot be told");
+        begins(&at, "the limit is unknown");
         at.gain = Some(0.1);
         begins(
             &at,

@@ -265,7 +265,9 @@ impl PointNotes {
         }
         let shortest = self.rounds.iter().filter_map(|r| r.e2e_in_window).min_by(f64::total_cmp);
         if let Some(short) = shortest.filter(|n| *n < FEWEST_E2E) {
-            let text = format!("the window is only {short:.1} E2EL long: its edges weigh in QPS");
+            let text = format!(
+                "the measured window is only {short:.1} times the mean E2EL, so ramp-up and drain bias QPS"
+            );
             let finding = Finding::new(FindingCode::ShortRound, Severity::Note, text);
             found.push(finding.with_mend("measure longer: `--num-prompts`, `--measurement-time`"));
         }

@@ -24,7 +24,7 @@ pub fn too_few(metric: Metric, statistic: Statistic, count: u64) -> Option<Strin
     let needed = needed(statistic);
     (count < needed).then(|| {
         let name = statistic.name();
-        format!("not enough data: {metric} {name} of {count} requests ({needed} are needed)")
+        format!("{metric} {name} needs at least {needed} requests; measured {count}")
     })
 }
 

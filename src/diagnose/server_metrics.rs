@@ -109,7 +109,10 @@ fn beside(told: &BTreeMap<String, f64>) -> Option<Finding> {
             (told.get(server), told.get(client), told.get(outside))
         {
             let sign = if *outside < 0.0 { '−' } else { '+' };
-            parts.push(format!("{label} {server:.2} {sign} {:.2} = {client:.2}", outside.abs()));
+            parts.push(format!(
+                "{label} {client:.2} ms = {server:.2} ms in the server {sign} {:.2} ms outside it",
+                outside.abs()
+            ));
         }
     }
     if parts.is_empty() {
@@ -117,20 +120,17 @@ fn beside(told: &BTreeMap<String, f64>) -> Option<Finding> {
     }
     let queue = told
         .get("server_queue_time_mean_ms")
-        .map(|ms| format!("; of its time, {ms:.2} ms in the queue"))
+        .map(|ms| format!("; {ms:.2} ms of the server's time is in its queue"))
         .unwrap_or_default();
-    let text = format!(
-        "by the server's clock + outside it (gateway, network, client) = by ours, mean ms: {}{queue}",
-        parts.join(", ")
-    );
+    let text = format!("mean latencies: {} (network, gateway, client){queue}", parts.join("; "));
     Some(Finding::new(FindingCode::ServerWord, Severity::Note, text))
 }
 
 fn preempted(told: &BTreeMap<String, f64>) -> Option<Finding> {
     let times = told.get("preemptions").copied().filter(|n| *n > 0.0)?;
     let text = format!(
-        "the server threw requests out of its batch {times:.0} times for want of KV cache: their work \
-         was done twice"
+        "the server preempted requests {times:.0} times because its KV cache was full; their work was \
+         repeated"
     );
     let mend = "lower the load or the lengths, or give the KV cache more memory";
     Some(Finding::new(FindingCode::Preemptions, Severity::Warning, text).with_mend(mend))

@@ -159,7 +159,7 @@ impl TokenAccount {
     fn by_events(&self) -> Option<Finding> {
         let events = self.sources.get(&TokenSource::Events).copied().filter(|n| *n > 0)?;
         let text = format!(
-            "nobody counted the tokens of {events} of {} requests: every event is taken for one token",
+            "the server reported no token count for {events} of {} requests: each event counts as one token",
             self.completed
         );
         Some(
@@ -214,7 +214,7 @@ impl TokenAccount {
             Severity::Note
         };
         let text = format!(
-            "{:.0} % of the answers ended before the asked length and count as long as they were: {}",
+            "{:.0} % of the answers ended before the requested length and count with their actual length: {}",
             early * 100.0,
             self.output.words()
         );
@@ -226,7 +226,7 @@ impl TokenAccount {
     fn filtered(&self) -> Option<Finding> {
         (self.filtered > 0).then(|| {
             let text = format!(
-                "a content filter cut {} of {} answers: they count as long as they were",
+                "a content filter cut {} of {} answers: they count with their actual length",
                 self.filtered, self.completed
             );
             let hint = "use prompts that the filter lets pass, or measure the server behind it";
@@ -246,15 +246,15 @@ impl TokenAccount {
         }
         let off = (self.input.ratio() - 1.0).abs();
         let severity = if off > LENGTH_LIMIT { Severity::Warning } else { Severity::Note };
-        let text = format!("prompts differ from the asked length: {}", self.input.words());
+        let text = format!("prompts differ from the requested length: {}", self.input.words());
         Some(Finding::new(FindingCode::InputLengths, severity, text))
     }
 
     fn coalesced(&self) -> Option<Finding> {
         let share = self.coalesced_share().filter(|share| *share > COALESCED_LIMIT)?;
         let text = format!(
-            "{:.0} % of the events came together with the one before: ITL percentiles mean nothing \
-             here, TPOT does",
+            "{:.0} % of the events arrived together with the previous one: ITL percentiles are not \
+             meaningful here; use TPOT",
             share * 100.0
         );
         let mend = "the server, a proxy or the network sends several events at once: is the gateway \

@@ -104,7 +104,7 @@ fn stall(health: &Health) -> Option<Fault> {
         return None;
     }
     let text = format!(
-        "the client stood still for {:.1} s, {:.0} % of the window: no figure of it is the server's",
+        "the client stalled for {:.1} s, {:.0} % of the window: its figures do not describe the server",
         ms / 1e3,
         share * 100.0
     );
@@ -154,7 +154,7 @@ fn client_faults(
         found.push(Fault {
             reach,
             finding: Finding::new(code, Severity::Invalid, text).with_mend(
-                "give the client cores of its own, or lower the load; `inferometer selftest` says what this machine measures truly",
+                "give the client its own cores, or lower the load; `inferometer selftest` measures what this machine can time accurately",
             ),
         });
     }

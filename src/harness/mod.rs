@@ -134,6 +134,11 @@ impl Harness {
         self
     }
 
+    /// The groups that were added.
+    pub(crate) fn all_groups(&mut self) -> &mut [ScenarioGroup] {
+        &mut self.groups
+    }
+
     /// The settings, to be changed in code. The environment and flags change them after it, and win.
     pub fn settings(&mut self) -> &mut Settings {
         &mut self.settings
@@ -219,6 +224,9 @@ impl Harness {
 
     /// The selected load points.
     fn points(&self) -> Result<Vec<LoadPoint>> {
+        if self.selection.nothing {
+            return Ok(Vec::new());
+        }
         let matching = if self.selection.exact { Matching::Exact } else { Matching::Regex };
         plan::select(scenario::points(&self.groups)?, &self.selection.filters, matching)
     }
@@ -242,6 +250,20 @@ impl Harness {
         let clock = Clock::start();
         let measured = harness.measure(&store, clock, reporter, interrupt).await?;
         analysis::conclude_run(&store, settings, &measured.run, clock, measured.told)
+    }
+
+    /// Rounds without a judgement or a report, as test mode needs them.
+    ///
+    /// # Errors
+    /// As [`Harness::run`].
+    pub(crate) async fn test(
+        &self,
+        reporter: &mut dyn Reporter,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let harness = self.settled()?;
+        let store = Store::open(&harness.settings.output_dir)?;
+        harness.measure(&store, Clock::start(), reporter, interrupt).await.map(drop)
     }
 
     /// Starts and rounds of a settled harness: everything but the judgement.

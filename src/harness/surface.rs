@@ -9,6 +9,8 @@ pub struct Selection {
     pub filters: Vec<String>,
     /// The filters are whole ids.
     pub exact: bool,
+    /// No load point at all: a test runner asks for the ignored tests, of which a bench has none.
+    pub nothing: bool,
 }
 
 /// What the caller wants to see.
@@ -40,6 +42,8 @@ pub enum Action {
     /// Measure them.
     #[default]
     Run,
+    /// Send one request to each, store nothing.
+    Test,
     /// List their ids.
     List(ListFormat),
 }

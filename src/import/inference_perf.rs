@@ -172,7 +172,7 @@ pub(super) fn share_out(
         let times: Vec<RequestTimes> = own.iter().map(request_times).collect();
         if !agrees(stage, own) {
             return Err(
-                "its requests cannot be told apart by stage; the figures of the stages are read",
+                "its requests cannot be assigned to stages, so the figures of the stages are used",
             );
         }
         shares.push(Details::of_requests(times, Gaps::Tokens));

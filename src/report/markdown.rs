@@ -153,7 +153,7 @@ fn finding_lines(text: &mut Bounded, input: &ReportInput) {
             prose(&mend)
         ));
     }
-    text.push("\nWhat limits trust:\n\n");
+    text.push("\nWarnings:\n\n");
     text.push_rows(&lines);
 }
 

@@ -80,8 +80,8 @@ pub fn render(report: &Report, width: usize, color: Color) -> String {
     let mut text = table(input, width, color);
     verdicts(&mut text, input, width, color);
     section(&mut text, "over all load points", &banner::overall(input), width, color);
-    section(&mut text, "whether to believe it", &trust::trust(input), width, color);
-    section(&mut text, "where the limit is", &banner::limits(input), width, color);
+    section(&mut text, "trust", &trust::trust(input), width, color);
+    section(&mut text, "capacity", &banner::limits(input), width, color);
     for finding in figures::findings(&input.all_findings()).iter().take(TOLD) {
         finding_lines(&mut text, finding, width, color);
     }

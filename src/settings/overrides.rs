@@ -19,37 +19,39 @@ pub struct Overrides {
     /// Name of the run, for its folder
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     pub name: Option<String>,
-    /// Launches of the server per side; 8 where both sides can be launched
+    /// Server starts per side [default: 1]
+    ///
+    /// The default is 5 on the simulator, and 8 if both sides of a comparison can be started.
     #[arg(long, value_name = "M", value_parser = value::repeats, help_heading = "Run")]
     #[serde(deserialize_with = "value::some_repeats")]
     pub starts: Option<NonZeroU32>,
-    /// The server was restarted for this run, by my word: it does not tell itself
+    /// Record that the server was restarted for this run (it cannot report this itself)
     #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Run")]
     pub restarted: Option<bool>,
-    /// Measured passes of a load point within a start
+    /// Measured rounds of a load point per server start [default: 1]
     #[arg(long, value_name = "J", value_parser = value::repeats, help_heading = "Run")]
     #[serde(deserialize_with = "value::some_repeats")]
     pub rounds: Option<NonZeroU32>,
-    /// Seed of lengths and arrivals
+    /// Seed of lengths and arrivals [default: 0]
     #[arg(long, value_name = "SEED", help_heading = "Load")]
     pub seed: Option<u64>,
-    /// Measured requests a round
+    /// Requests per round [default: by load]
     #[arg(long, visible_alias = "sample-size", value_name = "N", value_parser = value::count, help_heading = "Load")]
     #[serde(deserialize_with = "value::some_count")]
     pub num_prompts: Option<NonZeroU32>,
-    /// Minimum measured time a round
+    /// Minimum measured time per round
     #[arg(long, value_name = "TIME", value_parser = value::duration, help_heading = "Load")]
     #[serde(deserialize_with = "value::some_duration")]
     pub measurement_time: Option<Duration>,
-    /// Longest warm-up of a load point
+    /// Longest warm-up of a load point [default: 60s; simulator: 1.5s]
     #[arg(long, value_name = "TIME", value_parser = value::duration, help_heading = "Run")]
     #[serde(deserialize_with = "value::some_duration")]
     pub warm_up_time: Option<Duration>,
-    /// Requests of the rate-1 reference
+    /// Requests of the rate-1 reference [default: 60; simulator: 10]
     #[arg(long, value_name = "N", value_parser = value::count, help_heading = "Run")]
     #[serde(deserialize_with = "value::some_count")]
     pub reference_requests: Option<NonZeroU32>,
-    /// Pause between load points
+    /// Pause between load points [default: 10s; simulator: none]
     #[arg(long, value_name = "TIME", value_parser = value::duration, help_heading = "Run")]
     #[serde(deserialize_with = "value::some_duration")]
     pub cool_down: Option<Duration>,
@@ -66,7 +68,7 @@ pub struct Overrides {
     /// Search for the highest load that meets the SLO, from the declared ones on
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "declared", help_heading = "Load")]
     pub search: Option<SearchAxis>,
-    /// Answers run to their full length: on, off or auto (where the server takes it)
+    /// Whether answers run to their full length; auto: if the server accepts it
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "on", help_heading = "Load")]
     pub ignore_eos: Option<TriState>,
     /// Made prompts as text, as token ids, or auto: ids where the server takes them
@@ -75,7 +77,7 @@ pub struct Overrides {
     /// Send the same prompt text in every run
     #[arg(long, num_args = 0, default_missing_value = "true", help_heading = "Load")]
     pub replay_prompts: Option<bool>,
-    /// Share of failed requests above which a load point is stopped, as `0.5` or `50%`
+    /// Share of failed requests above which a load point stops [default: 50%]
     #[arg(long, value_name = "SHARE", value_parser = value::share, help_heading = "Run")]
     #[serde(deserialize_with = "value::some_error_rate")]
     pub max_error_rate: Option<f64>,
@@ -131,7 +133,9 @@ pub struct ServerOverrides {
     #[arg(long, visible_alias = "metrics-url", value_name = "URL")]
     #[serde(alias = "metrics_url")]
     pub engine_url: Option<String>,
-    /// Command that starts the server; it is launched anew for every start
+    /// Command that starts the server
+    ///
+    /// It runs once for each server start.
     #[arg(long = "server-cmd", value_name = "COMMAND", conflicts_with = "restart")]
     pub command: Option<String>,
     /// Path that answers 200 once the server is ready
@@ -147,7 +151,7 @@ pub struct ServerOverrides {
     /// Hook that stops it at the end
     #[arg(long = "stop-cmd", value_name = "COMMAND", requires = "restart")]
     pub stop: Option<String>,
-    /// Model name; default: the first of `/v1/models`
+    /// Model [default: first of `/v1/models`]
     #[arg(long, env = "INFEROMETER_MODEL", hide_env = true, value_name = "NAME")]
     pub model: Option<String>,
     /// Which API to use

@@ -9,7 +9,7 @@ const FEWEST_SENDS: usize = 16;
 /// Waves above this are a finding (DESIGN: what is left of the waves).
 const WAVES_LIMIT: f64 = 0.5;
 
-/// Whether the requests of a round march in waves: TTFT is then that of the wave.
+/// Whether the requests of a round run in lockstep: TTFT then includes the wait for the others.
 #[must_use]
 pub fn marches(health: &Health) -> bool {
     health.lockstep.is_some_and(|index| index > WAVES_LIMIT)
@@ -21,9 +21,9 @@ pub fn waves_finding(health: &Health, sends: usize, point: &str) -> Option<Findi
     let enough = sends >= FEWEST_SENDS;
     let index = health.lockstep.filter(|_| enough && marches(health))?;
     let text = format!(
-        "requests march in waves (index {index:.2} of 1): they wait for each other's prompts, and TTFT is that of the wave"
+        "requests run in lockstep (index {index:.2}, where 1 means that all start together), so TTFT includes the \
+         wait for each other's prefill"
     );
-    let mend = "vary the lengths (`--random-range-ratio 0.2`): slots that begin spread fall back into step where all \
-                answers are equally long";
+    let mend = "vary the lengths with `--random-range-ratio 0.2`: answers of equal length bring the slots back into step";
     Some(Finding::new(FindingCode::Lockstep, Severity::Warning, text).with_mend(mend).at(point))
 }

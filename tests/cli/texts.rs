@@ -14,6 +14,27 @@ fn help_fits_a_terminal() {
 }
 
 #[test]
+fn the_short_help_of_a_run_fits_a_screen_and_the_long_one_has_every_option() {
+    let short = Place::new().run(&["run", "-h"]).ended_with(0).fit_to_read().stdout;
+    assert!(short.lines().count() <= 50, "{short}");
+    let long = Place::new().run(&["help", "run"]).ended_with(0).stdout;
+    for flag in ["--url", "--baseline", "--max-concurrency"] {
+        assert!(short.contains(flag) && long.contains(flag), "{flag}: {short}");
+    }
+    for flag in ["--idle-timeout", "--looks", "INFEROMETER_URL", "130  interrupted"] {
+        assert!(!short.contains(flag) && long.contains(flag), "{flag}: {short}");
+    }
+}
+
+#[test]
+fn a_command_shows_no_flags_that_it_does_not_use() {
+    for (command, flag) in [("plan", "--no-fail"), ("preflight", "--rounds"), ("list", "--url")] {
+        let help = Place::new().run(&[command, "--help"]).ended_with(0).stdout;
+        assert!(!help.contains(&format!("{flag} ")), "{command}: {help}");
+    }
+}
+
+#[test]
 fn the_plan_is_told_before_a_byte_is_sent() {
     let args = ["plan", "--url=http://127.0.0.1:1", "--max-concurrency=1,16", "--request-rate=4"];
     let said = Place::new().run(&args).ended_with(2);

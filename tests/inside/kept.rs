@@ -75,7 +75,7 @@ pub(crate) fn run(id: &str) -> StoredRun {
         }],
         rounds: Vec::new(),
         findings: vec![
-            Finding::new(FindingCode::Lockstep, Severity::Warning, "requests march in waves")
+            Finding::new(FindingCode::Lockstep, Severity::Warning, "requests run in lockstep")
                 .with_mend("use `--slot-start spread`")
                 .at("chat/short/c16"),
         ],

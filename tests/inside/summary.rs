@@ -271,10 +271,14 @@ fn an_open_loop_tells_what_was_offered_and_done() {
 fn too_few_samples_are_said() {
     assert_eq!(samples::too_few(Metric::Ttft, Statistic::P99, 100), None);
     let text = samples::too_few(Metric::Ttft, Statistic::P99, 99).unwrap();
-    assert_eq!(text, "not enough data: TTFT p99 of 99 requests (100 are needed)");
+    assert_eq!(text, "TTFT p99 needs at least 100 requests; measured 99");
     assert!(samples::too_few(Metric::Tpot, Statistic::P90, 29).is_some());
     let finding = samples::finding(&four_slots(0).summary(), "chat/short/c4").unwrap();
-    assert!(finding.text.contains("TTFT p95 of 48 requests"), "{}", finding.text);
+    assert!(
+        finding.text.contains("TTFT p95 needs at least 60 requests; measured 48"),
+        "{}",
+        finding.text
+    );
     assert_eq!(finding.point.as_deref(), Some("chat/short/c4"));
 }
 

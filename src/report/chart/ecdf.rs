@@ -47,7 +47,7 @@ pub fn chart(metric: Metric, samples: &[Sample<'_>]) -> Option<Chart> {
     });
     let spec = Spec {
         title: format!("{metric}: distribution over requests"),
-        description: format!("share of requests (%) whose {metric} was at most so many ms"),
+        description: format!("cumulative share of requests (%) by {metric} in ms"),
         x: AxisSpec { label: format!("{metric} (ms)"), ..AxisSpec::default() },
         y: AxisSpec {
             label: "% of requests".into(),

@@ -41,7 +41,11 @@ pub fn chart(knee: &Knee) -> Chart {
         marks: apart(marks.collect()),
         ..Spec::default()
     };
-    let best = knee.best_value.as_ref().map(|b| format!("best value {b}; ")).unwrap_or_default();
+    let best = knee
+        .best_value
+        .as_ref()
+        .map(|b| format!("best throughput per latency at {b}; "))
+        .unwrap_or_default();
     let note = format!("{best}knee {}; crossover {}", knee.knee.state, knee.crossover.state);
     Chart { title, note, svg: draw(&spec), ..Chart::default() }.with_series_table(
         "in flight",

@@ -332,7 +332,7 @@ pub fn limits(input: &ReportInput) -> Vec<String> {
                 }
                 _ => String::new(),
             };
-            lines.push(format!("most {name}{whose}: {text} at {at}{}", others(input, measure)));
+            lines.push(format!("peak {name}{whose}: {text} at {at}{}", others(input, measure)));
         }
     }
     lines.extend(capacity_lines(input));
@@ -395,7 +395,8 @@ const KNEES_TOLD: usize = 3;
 
 /// Where latency against throughput turns, in short sentences.
 fn turning_lines(knee: &crate::report::Knee) -> Vec<String> {
-    let best = knee.best_value.as_ref().map(|loads| format!("best value {loads}"));
+    let best =
+        knee.best_value.as_ref().map(|loads| format!("best throughput per latency at {loads}"));
     let turns =
         [format!("knee {}", knee.knee.state), format!("crossover {}", knee.crossover.state)];
     best.into_iter().chain(turns).collect()

@@ -22,7 +22,7 @@ pub fn glossary() -> Vec<Entry> {
         ("rate-1 reference", "open loop at 1 request/s: what the multiples are relative to"),
         ("crossover", "the load at which the latency multiple overtakes the QPS multiple"),
         ("knee", "the load at which QPS / latency is highest"),
-        ("best value", "the loads at which QPS / latency is near its peak"),
+        ("best throughput per latency", "the loads at which QPS / latency is near its peak"),
         (
             "restart",
             "one launch of the server: what a verdict counts, since requests of one launch move together",

@@ -209,7 +209,7 @@ fn rate_row(series: usize, name: &str, figures: &PointSide) -> RateRow {
     if summary.duration_s > 0.0 {
         facts.push(entry("measured window", units::duration(summary.duration_s)));
     }
-    facts.push(entry("starts of the server", figures.starts.len().to_string()));
+    facts.push(entry("server starts", figures.starts.len().to_string()));
     let lengths = figures.lengths;
     let pair = |asked, got: Option<f64>| {
         let got = got.map(|got| format!(", {} got", units::significant(got))).unwrap_or_default();
@@ -354,19 +354,19 @@ fn health(side: &str, health: &Health, figures: &PointSide) -> HealthView {
     let with =
         |value: Option<f64>, unit: &str| value.map(|v| format!("{} {unit}", units::significant(v)));
     let facts = [
-        ("sent late, p50", with(health.schedule_lag_p50_ms, "ms")),
-        ("sent late, p99", with(health.schedule_lag_p99_ms, "ms")),
-        ("client's event loop late, p99", with(health.loop_lag_p99_ms, "ms")),
-        ("client stood still at most", with(health.longest_stall_ms, "ms")),
+        ("scheduling delay, p50", with(health.schedule_lag_p50_ms, "ms")),
+        ("scheduling delay, p99", with(health.schedule_lag_p99_ms, "ms")),
+        ("event-loop lag, p99", with(health.loop_lag_p99_ms, "ms")),
+        ("longest client stall", with(health.longest_stall_ms, "ms")),
         ("client CPU", percent(health.client_cpu)),
         ("in flight, mean", health.in_flight_mean.map(units::significant)),
-        ("by Little's law", health.little.map(units::significant)),
-        ("time at the cap", percent(health.at_cap_share)),
+        ("in flight by Little's law", health.little.map(units::significant)),
+        ("time at the concurrency limit", percent(health.at_cap_share)),
         (
-            "requests march in waves (0 even, 1 all at once)",
+            "lockstep index (0: starts spread evenly, 1: all at once)",
             health.lockstep.map(units::significant),
         ),
-        ("events stuck together", percent(health.coalesced_share)),
+        ("coalesced events", percent(health.coalesced_share)),
         ("offered", with(health.offered_per_s, "req/s")),
         ("sent", with(health.sent_per_s, "req/s")),
         ("completed / offered", percent(health.completion_ratio)),

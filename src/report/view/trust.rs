@@ -68,9 +68,9 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
         0 if silent > 0 => {
             format!("{} not valid; the table says why", plural(silent, "gated number"))
         }
-        0 => "nothing found that limits trust".to_owned(),
-        1 => "1 finding below limits trust".to_owned(),
-        n => format!("{n} findings below limit trust"),
+        0 => "no errors or warnings".to_owned(),
+        1 => "1 error or warning below".to_owned(),
+        n => format!("{n} errors and warnings below"),
     });
     lines
 }

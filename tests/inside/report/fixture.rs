@@ -139,7 +139,7 @@ pub(crate) fn one_sided() -> ReportInput {
             Finding::new(
                 FindingCode::Lockstep,
                 Severity::Warning,
-                "requests march in waves (index 0.71)",
+                "requests run in lockstep (index 0.71)",
             )
             .with_mend("keep `--slot-start spread`")
             .at("chat/short/c64"),
