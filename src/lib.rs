@@ -101,7 +101,9 @@ mod sim;
 pub use analysis::Conclusion;
 pub use api::chat::Chat;
 pub use api::completions::Completions;
-pub use api::{Content, Dialect, GenerateRequest, Offers, Place as TokenPlace, StreamEvent, Usage};
+pub use api::{
+    Content, Dialect, GenerateRequest, LeftOut, Offers, Place as TokenPlace, StreamEvent, Usage,
+};
 pub use cli::bench_main;
 pub use drive::{Interrupt, Progress};
 pub use error::{Error, ErrorKind, Result};
@@ -112,6 +114,7 @@ pub use rng::Seed;
 pub use scenario::length::Weighted;
 pub use scenario::prompt::WORDS;
 pub use scenario::{Length, Load, Prompt, PromptSource, RequestRate, Scenario, ScenarioGroup, Slo};
+pub use settings::launch::ReadyWait;
 pub use settings::{
     ApiChoice, ApiKey, BaselineChoice, JudgeSettings, Launch, PromptForm, Settings, Skip,
     SlotStart, Target, Timeouts, TriState,

@@ -27,7 +27,7 @@ struct BenchCli {
     /// Format of `--list`
     #[arg(long, value_name = "pretty|terse", default_value = "pretty")]
     format: run::ListFormatArg,
-    /// Send one request per load point and store nothing [default without `--bench`, as in `cargo test`]
+    /// Send two requests per load point and store nothing [default without `--bench`, as in `cargo test`]
     #[arg(long)]
     test: bool,
     #[command(flatten)]

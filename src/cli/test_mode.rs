@@ -1,4 +1,4 @@
-//! Test mode of a bench: one request a load point, as `cargo test --benches` and nextest call it.
+//! Test mode of a bench: two requests a load point, as `cargo test --benches` and nextest call it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -32,12 +32,13 @@ pub(super) fn wants_the_server() -> bool {
     std::env::var_os(TEST_URL).is_some_and(|value| value == "1")
 }
 
-/// One request a load point, nothing else, and no result that outlives the test.
+/// Two requests a load point, nothing else, and no result that outlives the test.
 pub(super) fn shrink(settings: &mut Settings, on_server: bool) {
     if !on_server {
         let simulated = Settings::for_simulator("demo");
         settings.target = Target { ..simulated.target };
-        settings.model = None;
+        settings.model = Some("sim".to_owned());
+        settings.skip.preflight = true;
         settings.api_key = None;
         settings.ca_cert = None;
         settings.headers.clear();
@@ -111,6 +112,7 @@ pub(super) fn run(mut harness: Harness) -> Result<u8> {
     let clock = Clock::start();
     for scenario in harness.all_groups().iter_mut().flat_map(|group| &mut group.scenarios) {
         scenario.measurement_time_s = None;
+        scenario.num_prompts = Some(1);
     }
     let listed = harness.list(ListFormat::Terse)?;
     let quiet = harness.surface().detail == Detail::Quiet;
@@ -145,7 +147,7 @@ fn headline(count: usize, on_server: bool) -> String {
     let plural = if count == 1 { "" } else { "s" };
     let server = if on_server { "the configured server" } else { "the embedded simulator" };
     format!(
-        "\nrunning {count} test{plural}: one request per load point on {server}; `cargo bench` measures\n"
+        "\nrunning {count} test{plural}: two requests per load point on {server}; `cargo bench` measures\n"
     )
 }
 

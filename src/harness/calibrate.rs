@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::session::Extent;
 use super::{Harness, server_handle};
 use crate::analysis::measure::{self, Unit};
 use crate::analysis::runs::RunSet;
@@ -58,7 +59,7 @@ impl Harness {
         let settings = &harness.settings;
         let store = Store::open(&settings.output_dir)?;
         let clock = Clock::start();
-        let measured = harness.measure(&store, clock, reporter, interrupt).await?;
+        let measured = harness.measure(&store, clock, Extent::Whole, reporter, interrupt).await?;
         let run = &measured.run;
         let conclusion = analysis::conclude_run(&store, settings, run, clock, measured.told)?;
         let comparison = conclusion.report.input().comparisons.first();

@@ -21,7 +21,7 @@ mod telemetry;
 use extensions::Extensions;
 use flags::Flags;
 use prompt_files::PromptFiles;
-use session::{Parts, Session};
+use session::{Extent, Parts, Session};
 
 use std::sync::Arc;
 
@@ -248,7 +248,7 @@ impl Harness {
             return analysis::conclude_loaded(&store, settings, name);
         }
         let clock = Clock::start();
-        let measured = harness.measure(&store, clock, reporter, interrupt).await?;
+        let measured = harness.measure(&store, clock, Extent::Whole, reporter, interrupt).await?;
         analysis::conclude_run(&store, settings, &measured.run, clock, measured.told)
     }
 
@@ -263,7 +263,8 @@ impl Harness {
     ) -> Result<()> {
         let harness = self.settled()?;
         let store = Store::open(&harness.settings.output_dir)?;
-        harness.measure(&store, Clock::start(), reporter, interrupt).await.map(drop)
+        let clock = Clock::start();
+        harness.measure(&store, clock, Extent::OneRequest, reporter, interrupt).await.map(drop)
     }
 
     /// Starts and rounds of a settled harness: everything but the judgement.
@@ -271,6 +272,7 @@ impl Harness {
         &self,
         store: &Store,
         clock: Clock,
+        extent: Extent,
         reporter: &mut dyn Reporter,
         interrupt: &Interrupt,
     ) -> Result<Measured> {
@@ -297,6 +299,7 @@ impl Harness {
             reporter,
             own: &self.own,
             looks,
+            extent,
         };
         let mut session = Session::begin(parts, files, run)?;
         // Boxed: the future of a whole run is large.

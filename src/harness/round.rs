@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::server_handle;
-use super::session::{LiveWire, SPARE_CONNECTIONS, Session};
+use super::session::{Extent, LiveWire, SPARE_CONNECTIONS, Session};
 use super::telemetry::RoundTelemetry;
 use crate::api::template_cache::TemplateCache;
 use crate::api::{Dialect, chat::Chat, completions::Completions};
@@ -100,12 +100,20 @@ impl Session<'_> {
     }
 
     fn job(&self, start: &StartPlan, plan: &RoundPlan, warm_up: Option<WarmUp>) -> RoundJob {
+        let mut plan = plan.clone();
+        if self.extent == Extent::OneRequest {
+            // One slot: what a loop sends before and after the measured request is a few more.
+            plan.point.load = Load::concurrency(1);
+        }
         RoundJob {
-            plan: plan.clone(),
+            plan,
             side: start.side,
             block: start.block,
             start: start.start,
-            expected_e2el_s: warm_up.and_then(|w| w.e2el_s),
+            expected_e2el_s: match self.extent {
+                Extent::Whole => warm_up.and_then(|w| w.e2el_s),
+                Extent::OneRequest => Some(0.0), // no ramp
+            },
             slot_start: self.settings.slot_start,
             error_limit: ErrorLimit {
                 share: self.settings.max_error_rate,

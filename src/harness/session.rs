@@ -45,6 +45,16 @@ pub(super) struct Parts<'a> {
     pub(super) reporter: LossyReporter<'a>,
     pub(super) own: &'a Extensions,
     pub(super) looks: InterimLooks,
+    pub(super) extent: Extent,
+}
+
+/// How much of its load a round sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// All of it.
+    Whole,
+    /// One measured request, whatever the load, and one that opens the window: does the load point work?
+    OneRequest,
 }
 
 /// A run under way.
@@ -67,6 +77,7 @@ pub(super) struct Session<'a> {
     /// What the client is known to measure truly.
     pub(super) proof: ProvenCapacity,
     looks: InterimLooks,
+    pub(super) extent: Extent,
     /// How many rounds a run that was taken up again began with.
     kept_rounds: Option<usize>,
 }
@@ -99,7 +110,7 @@ fn scheme(settings: &Settings) -> Scheme {
 impl<'a> Session<'a> {
     /// A run in a folder of its own, or in that of the run that is taken up again.
     pub(super) fn begin(parts: Parts<'a>, files: PromptFiles, mut run: StoredRun) -> Result<Self> {
-        let Parts { settings, plan, store, clock, interrupt, reporter, own, looks } = parts;
+        let Parts { settings, plan, store, clock, interrupt, reporter, own, looks, extent } = parts;
         let writer = match &settings.resume {
             Some(_) => {
                 let reopened = store.resume_run(&run)?;
@@ -134,6 +145,7 @@ impl<'a> Session<'a> {
             proof: proven_capacity(store, scheme(settings)),
             looks,
             kept_rounds,
+            extent,
         })
     }
 

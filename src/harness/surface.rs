@@ -42,7 +42,7 @@ pub enum Action {
     /// Measure them.
     #[default]
     Run,
-    /// Send one request to each, store nothing.
+    /// Send two requests to each, store nothing.
     Test,
     /// List their ids.
     List(ListFormat),

@@ -2,6 +2,7 @@
 
 mod circles;
 mod imports;
+mod public;
 mod table;
 
 use std::collections::BTreeMap;

@@ -10,6 +10,7 @@ use inferometer::drive::Interrupt;
 use inferometer::report::progress::{Event, Reporter, Silent};
 use inferometer::settings::Settings;
 use inferometer::sim::{Preset, SimConfig, SimServer};
+use inferometer::store::Store;
 use inferometer::{Harness, Load, Scenario};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -116,4 +117,28 @@ async fn watching_opens_its_connections_once_however_many_rounds_there_are() {
     assert!(seen[0] > 0);
     // On a busy machine a reading may run into its limit, and its connection is opened again.
     assert!(seen[1] <= seen[0] + 2, "{} for one round, {} for four", seen[0], seen[1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn test_mode_sends_two_requests_a_load_point_whatever_its_load() {
+    let server = SimServer::start(SimConfig::default()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = Settings::for_url(server.url());
+    settings.output_dir = folder.path().to_owned();
+    settings.cool_down = Duration::ZERO;
+    (settings.skip.reference, settings.skip.warm_up, settings.skip.preflight) = (true, true, true);
+    settings.model = Some("sim".into());
+    (settings.num_prompts, settings.measurement_time) = (Some(1), None);
+    let mut harness = Harness::new(settings);
+    let scenario = Scenario::new("s").input(16).output(16);
+    harness.group("tested").scenario(scenario.sweep(Load::concurrency, [1, 8]));
+    harness.test(&mut Silent, &Interrupt::new()).await.unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let run = store.runs().unwrap().runs.remove(0);
+    assert_eq!(run.rounds.len(), 2);
+    for round in &run.rounds {
+        let sent = store.load_round(&run.id, round).unwrap().records;
+        // One opens the window, one is measured.
+        assert_eq!(sent.len(), 2, "{}: {sent:?}", round.point);
+    }
 }
