@@ -110,7 +110,7 @@ fn the_server_s_own_word_stands_beside_ours() {
     assert_eq!(told["prefix_cache_hit_rate"], 0.0, "offered, and nothing was hit");
     assert!(ran.finding("prefix_cache").is_none());
     let text = &ran.finding("server_word").unwrap().text;
-    assert!(text.contains("TTFT") && text.contains("in the queue"), "{text}");
+    assert!(text.contains("TTFT") && text.contains("in its queue"), "{text}");
     let series = &ran.round().series;
     assert!(series.contains_key("requests_waiting") && series.contains_key("kv_cache_usage"));
 }
