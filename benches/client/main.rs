@@ -22,8 +22,8 @@ mod times;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use inferometer::internals::selftest::Scheme;
 use inferometer::internals::settings::SlotStart;
-use inferometer::internals::sim::Scheme;
 use side::{Case, Cost};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;

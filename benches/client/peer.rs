@@ -62,7 +62,7 @@ fn bench(case: Case, url: &str, tokenizer: Option<&str>) -> Outcome<Option<Value
     let dir = tempfile::tempdir()?;
     let output = Command::new("vllm")
         .args(["bench", "serve", "--backend", "openai", "--base-url", url])
-        .args(["--model", "metronome", "--tokenizer", tokenizer.unwrap_or("gpt2")])
+        .args(["--model", "reference", "--tokenizer", tokenizer.unwrap_or("gpt2")])
         .args(["--dataset-name", "random", "--random-input-len", "16", "--ignore-eos"])
         .args(["--random-output-len", &case.tokens.to_string()])
         .args(["--num-prompts", &case.requests.to_string()])

@@ -12,8 +12,8 @@ use hyper_util::rt::TokioIo;
 use inferometer::internals::clock::Clock;
 use inferometer::internals::selftest::fidelity::Deviation;
 use inferometer::internals::selftest::fidelity::figures;
+use inferometer::internals::selftest::{ReferenceServer, RequestTruth};
 use inferometer::internals::settings::SlotStart;
-use inferometer::internals::sim::{ReferenceServer, RequestTruth};
 
 use crate::Outcome;
 use crate::side::{Case, Cost, Errors, client_cpu_ns, runtime, serve};

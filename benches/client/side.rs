@@ -10,8 +10,8 @@ use inferometer::internals::drive::{self, Interrupt, RoundOutcome};
 use inferometer::internals::scenario::Load;
 use inferometer::internals::selftest::fidelity::Figures;
 use inferometer::internals::selftest::{self, Fidelity};
+use inferometer::internals::selftest::{ReferenceServer, ReferenceServerConfig, Scheme};
 use inferometer::internals::settings::SlotStart;
-use inferometer::internals::sim::{MetronomeConfig, ReferenceServer, Scheme};
 use inferometer::internals::telemetry::host::cpu_ns;
 
 use crate::Outcome;
@@ -72,7 +72,8 @@ pub(crate) fn serve(case: Case, log_limit: usize) -> Outcome<(ReferenceServer, C
     let clock = Clock::start();
     machine::pin(Role::Server);
     let (scheme, ttft, gap) = (case.scheme, case.ttft, case.gap);
-    let server = ReferenceServer::start(MetronomeConfig { scheme, ttft, gap, log_limit, clock });
+    let server =
+        ReferenceServer::start(ReferenceServerConfig { scheme, ttft, gap, log_limit, clock });
     machine::pin(Role::Client);
     Ok((server?, clock))
 }

@@ -1,6 +1,6 @@
 //! The latencies of one answer by its token times, ms: the same reading of a client's and the server's.
 
-use inferometer::internals::sim::RequestTruth;
+use inferometer::internals::selftest::RequestTruth;
 use inferometer::internals::units::ns_to_ms;
 
 /// From `from_ns`, when it was sent or received, to the first token.

@@ -192,7 +192,7 @@ impl IntoBaseline {
             let kept = |name: &String| {
                 let text = format!("baseline `{name}` was not changed: {why}");
                 Finding::new(FindingCode::NotAppended, Severity::Warning, text)
-                    .with_mend("run again with the same options".to_owned())
+                    .with_hint("run again with the same options".to_owned())
             };
             return self.save.iter().chain(&self.append).map(kept).collect();
         }
@@ -207,7 +207,7 @@ fn not_appended(comparisons: &[Comparison], name: &str) -> Option<Finding> {
     let text = format!("the run was not added to baseline `{name}`: {why}");
     let remedy =
         format!("if this is the new level: `inferometer baselines accept {name} --reason …`");
-    Some(Finding::new(FindingCode::NotAppended, Severity::Warning, text).with_mend(remedy))
+    Some(Finding::new(FindingCode::NotAppended, Severity::Warning, text).with_hint(remedy))
 }
 
 /// What a run has found so far, by the judge that has the last word; `None` if there is nothing

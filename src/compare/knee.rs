@@ -55,11 +55,11 @@ impl Knee {
             self.measure.label(),
             significant(fastest.latency)
         );
-        let mend = "lock the clocks of the device, or take the lowest load in its place (`--no-reference`)";
+        let hint = "lock the clocks of the device, or take the lowest load in its place (`--no-reference`)";
         let point = format!("{}/{}/{}", self.group, self.scenario, fastest.load);
         Some(
             Finding::new(FindingCode::SlowReference, Severity::Warning, text)
-                .with_mend(mend)
+                .with_hint(hint)
                 .at(point),
         )
     }

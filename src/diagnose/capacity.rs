@@ -68,9 +68,9 @@ impl ProvenCapacity {
     pub(crate) fn missing(&self) -> Option<Finding> {
         let Self::Missing(why) = self else { return None };
         let text = format!("{why}: client accuracy at this load is unknown");
-        let mend =
+        let hint =
             "run `inferometer selftest` (about 20 s); later runs are checked against its result";
-        Some(Finding::new(FindingCode::NoSelftest, Severity::Note, text).with_mend(mend))
+        Some(Finding::new(FindingCode::NoSelftest, Severity::Note, text).with_hint(hint))
     }
 
     /// Says that a load point asked more of the client than was proven.
@@ -96,9 +96,9 @@ impl ProvenCapacity {
             significant(burden.streams),
             whole(burden.events_per_s)
         );
-        let mend =
+        let hint =
             "fewer streams, more cores for the client, or shard the load over several clients";
-        Some(Finding::new(FindingCode::BeyondSelftest, Severity::Warning, text).with_mend(mend))
+        Some(Finding::new(FindingCode::BeyondSelftest, Severity::Warning, text).with_hint(hint))
     }
 }
 

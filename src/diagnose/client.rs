@@ -12,7 +12,7 @@ struct Shortage {
     kind: FailureKind,
     code: FindingCode,
     what: &'static str,
-    mend: &'static str,
+    hint: &'static str,
 }
 
 const SHORTAGES: [Shortage; 2] = [
@@ -20,13 +20,13 @@ const SHORTAGES: [Shortage; 2] = [
         kind: FailureKind::ClientDescriptors,
         code: FindingCode::ClientDescriptors,
         what: "descriptors (EMFILE)",
-        mend: "raise the limit (`ulimit -n`, `LimitNOFILE=`), or lower the load",
+        hint: "raise the limit (`ulimit -n`, `LimitNOFILE=`), or lower the load",
     },
     Shortage {
         kind: FailureKind::ClientPorts,
         code: FindingCode::ClientPorts,
         what: "ports (EADDRNOTAVAIL)",
-        mend: "widen `net.ipv4.ip_local_port_range`, or lower the load",
+        hint: "widen `net.ipv4.ip_local_port_range`, or lower the load",
     },
 ];
 
@@ -99,7 +99,7 @@ impl PointNotes {
                 shortage.what, self.sent
             );
             let finding = Finding::new(shortage.code.clone(), Severity::Invalid, text);
-            Some(finding.with_mend(shortage.mend))
+            Some(finding.with_hint(shortage.hint))
         });
         found.collect()
     }

@@ -186,9 +186,9 @@ impl PointNotes {
                 of_all(n),
                 wait.unwrap_or_default()
             );
-            let mend = "raise the quota of this key, or measure the server behind the gateway";
+            let hint = "raise the quota of this key, or measure the server behind the gateway";
             found.push(
-                Finding::new(FindingCode::RateLimited, Severity::Warning, text).with_mend(mend),
+                Finding::new(FindingCode::RateLimited, Severity::Warning, text).with_hint(hint),
             );
         }
         let lost = self.rounds.iter().any(|round| round.lost);
@@ -197,9 +197,9 @@ impl PointNotes {
                 "{} met a connection that the server had already closed: no fault of its engine",
                 of_all(n)
             );
-            let mend = "its keep-alive is shorter than the pauses between requests: lengthen it";
+            let hint = "its keep-alive is shorter than the pauses between requests: lengthen it";
             found.push(
-                Finding::new(FindingCode::StaleConnections, Severity::Note, text).with_mend(mend),
+                Finding::new(FindingCode::StaleConnections, Severity::Note, text).with_hint(hint),
             );
         }
         found.extend(self.other_failures(lost));
@@ -225,7 +225,7 @@ impl PointNotes {
         (all > 0).then(|| {
             let text = format!("{all} of {} requests failed: {words}", self.attempted);
             Finding::new(FindingCode::Failures, Severity::Warning, text)
-                .with_mend("the first failures stand with their evidence on the load point's page")
+                .with_hint("the first failures stand with their evidence on the load point's page")
         })
     }
 
@@ -269,7 +269,7 @@ impl PointNotes {
                 "the measured window is only {short:.1} times the mean E2EL, so ramp-up and drain bias QPS"
             );
             let finding = Finding::new(FindingCode::ShortRound, Severity::Note, text);
-            found.push(finding.with_mend("measure longer: `--num-prompts`, `--measurement-time`"));
+            found.push(finding.with_hint("measure longer: `--num-prompts`, `--measurement-time`"));
         }
         if self.share(|r| r.drift.is_some()) >= DRIFTING_SHARE {
             found.extend(self.rounds.iter().find_map(|r| r.drift).map(steadiness::drift_finding));
@@ -323,5 +323,5 @@ fn cap_finding(cap: u32, share: f64) -> Finding {
         share * 100.0
     );
     Finding::new(FindingCode::AtCap, severity, text)
-        .with_mend("raise `--max-concurrency`, or read the figures as those of the cap")
+        .with_hint("raise `--max-concurrency`, or read the figures as those of the cap")
 }

@@ -43,6 +43,6 @@ pub fn of_count(count: u64) -> Option<Finding> {
     let mut by_need = Statistic::ALL;
     by_need.sort_by_key(|statistic| needed(*statistic));
     let text = by_need.into_iter().find_map(|s| too_few(Metric::Ttft, s, count))?;
-    let mend = format!("measure more: `--num-prompts {}`", needed(Statistic::P99));
-    Some(Finding::new(FindingCode::TooFewSamples, Severity::Note, text).with_mend(mend))
+    let hint = format!("measure more: `--num-prompts {}`", needed(Statistic::P99));
+    Some(Finding::new(FindingCode::TooFewSamples, Severity::Note, text).with_hint(hint))
 }

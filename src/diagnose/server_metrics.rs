@@ -132,8 +132,8 @@ fn preempted(told: &BTreeMap<String, f64>) -> Option<Finding> {
         "the server preempted requests {times:.0} times because its KV cache was full; their work was \
          repeated"
     );
-    let mend = "lower the load or the lengths, or give the KV cache more memory";
-    Some(Finding::new(FindingCode::Preemptions, Severity::Warning, text).with_mend(mend))
+    let hint = "lower the load or the lengths, or give the KV cache more memory";
+    Some(Finding::new(FindingCode::Preemptions, Severity::Warning, text).with_hint(hint))
 }
 
 fn cached(told: &BTreeMap<String, f64>) -> Option<Finding> {
@@ -153,7 +153,7 @@ pub(super) fn prefix_cache(rate: f64, before: &str) -> Finding {
         rate * 100.0
     );
     let hint = "prompts share their beginnings, or were sent before (`--replay-prompts`)";
-    Finding::new(FindingCode::PrefixCache, Severity::Note, text).with_mend(hint)
+    Finding::new(FindingCode::PrefixCache, Severity::Note, text).with_hint(hint)
 }
 
 fn others(told: &BTreeMap<String, f64>) -> Option<Finding> {
@@ -164,7 +164,7 @@ fn others(told: &BTreeMap<String, f64>) -> Option<Finding> {
              too, or answers were cut"
         );
         Finding::new(FindingCode::OtherTraffic, Severity::Warning, text)
-            .with_mend("measure a server that serves nobody else")
+            .with_hint("measure a server that serves nobody else")
     })
 }
 

@@ -164,7 +164,7 @@ impl TokenAccount {
         );
         Some(
             Finding::new(FindingCode::TokensByEvents, Severity::Warning, text)
-                .with_mend("token rates, TPOT and ITL are per event: have the server report usage"),
+                .with_hint("token rates, TPOT and ITL are per event: have the server report usage"),
         )
     }
 
@@ -176,7 +176,7 @@ impl TokenAccount {
             self.sources.iter().map(|(source, n)| format!("{} {n}", source.words())).collect();
         let text = format!("tokens were counted in several ways: {}", parts.join(", "));
         let finding = Finding::new(FindingCode::TokenSources, Severity::Warning, text);
-        Some(finding.with_mend("does a gateway spread requests over servers that differ?"))
+        Some(finding.with_hint("does a gateway spread requests over servers that differ?"))
     }
 
     fn over_cap(&self) -> Option<Finding> {
@@ -185,9 +185,9 @@ impl TokenAccount {
                 "{} of {} answers have more tokens than `max_tokens` allows, up to {} more",
                 self.over, self.completed, self.most_over
             );
-            let mend = "the server ignores the limit or counts wrongly: do not compare token rates \
+            let hint = "the server ignores the limit or counts wrongly: do not compare token rates \
                         with those of another server";
-            Finding::new(FindingCode::OutputOverCap, Severity::Warning, text).with_mend(mend)
+            Finding::new(FindingCode::OutputOverCap, Severity::Warning, text).with_hint(hint)
         })
     }
 
@@ -200,9 +200,9 @@ impl TokenAccount {
                  in {} events over all answers",
                 self.under_events, self.completed, self.tokens, self.events
             );
-            let mend = "the server counts wrongly, or a proxy cuts tokens into pieces: token rates, TPOT and \
+            let hint = "the server counts wrongly, or a proxy cuts tokens into pieces: token rates, TPOT and \
                         ITL are by its count; measure without the proxy, or compare ICL";
-            Finding::new(FindingCode::TokensBelowEvents, Severity::Warning, text).with_mend(mend)
+            Finding::new(FindingCode::TokensBelowEvents, Severity::Warning, text).with_hint(hint)
         })
     }
 
@@ -218,9 +218,9 @@ impl TokenAccount {
             early * 100.0,
             self.output.words()
         );
-        let mend = "the server ended them itself: `--ignore-eos on` where it obeys that, else compare \
+        let hint = "the server ended them itself: `--ignore-eos on` where it obeys that, else compare \
                     TPOT rather than E2EL";
-        Some(Finding::new(FindingCode::EarlyStops, severity, text).with_mend(mend))
+        Some(Finding::new(FindingCode::EarlyStops, severity, text).with_hint(hint))
     }
 
     fn filtered(&self) -> Option<Finding> {
@@ -230,7 +230,7 @@ impl TokenAccount {
                 self.filtered, self.completed
             );
             let hint = "use prompts that the filter lets pass, or measure the server behind it";
-            Finding::new(FindingCode::ContentFilter, Severity::Warning, text).with_mend(hint)
+            Finding::new(FindingCode::ContentFilter, Severity::Warning, text).with_hint(hint)
         })
     }
 
@@ -257,9 +257,9 @@ impl TokenAccount {
              meaningful here; use TPOT",
             share * 100.0
         );
-        let mend = "the server, a proxy or the network sends several events at once: is the gateway \
+        let hint = "the server, a proxy or the network sends several events at once: is the gateway \
                     buffering?";
-        Some(Finding::new(FindingCode::Coalesced, Severity::Warning, text).with_mend(mend))
+        Some(Finding::new(FindingCode::Coalesced, Severity::Warning, text).with_hint(hint))
     }
 
     fn bursts(&self) -> Option<Finding> {

@@ -109,7 +109,7 @@ fn stall(health: &Health) -> Option<Fault> {
         share * 100.0
     );
     let hint = "was it suspended (Ctrl-Z, a paused container, a sleeping laptop) or starved of CPU? measure again";
-    let finding = Finding::new(FindingCode::ClientStall, Severity::Invalid, text).with_mend(hint);
+    let finding = Finding::new(FindingCode::ClientStall, Severity::Invalid, text).with_hint(hint);
     Some(Fault { reach: Reach::All, finding })
 }
 
@@ -153,7 +153,7 @@ fn client_faults(
         let reach = if quantile == Statistic::P50 { Reach::Latencies } else { Reach::Tails };
         found.push(Fault {
             reach,
-            finding: Finding::new(code, Severity::Invalid, text).with_mend(
+            finding: Finding::new(code, Severity::Invalid, text).with_hint(
                 "give the client its own cores, or lower the load; `inferometer selftest` measures what this machine can time accurately",
             ),
         });
@@ -164,7 +164,7 @@ fn client_faults(
         found.push(Fault {
             reach: Reach::All,
             finding: Finding::new(FindingCode::ClientCpu, Severity::Invalid, text)
-                .with_mend("run the client on another machine, or lower the load"),
+                .with_hint("run the client on another machine, or lower the load"),
         });
     }
 }
@@ -175,7 +175,7 @@ fn closed_loop_faults(health: &Health, concurrency: f64, found: &mut Vec<Fault>)
         found.push(Fault {
             reach: Reach::All,
             finding: Finding::new(FindingCode::InFlight, Severity::Invalid, text)
-                .with_mend("the client could not refill its slots: lower the load"),
+                .with_hint("the client could not refill its slots: lower the load"),
         });
     }
 }
@@ -192,7 +192,7 @@ pub fn little(health: &Health, concurrency: f64) -> Option<Finding> {
             "QPS × mean E2EL gives {little:.1} requests in flight, {in_flight:.1} were counted (Little's law)"
         );
         Finding::new(FindingCode::Little, Severity::Note, text)
-            .with_mend("the load was not steady: measure longer with `--num-prompts`")
+            .with_hint("the load was not steady: measure longer with `--num-prompts`")
     })
 }
 

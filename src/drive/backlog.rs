@@ -2,12 +2,12 @@
 
 use crate::record::Window;
 
-/// The window in so many equal parts; the mean backlog of each is looked at.
+/// Equal parts of the window; the mean backlog of each is looked at.
 const PARTS: usize = 8;
 /// A server that serves less than 95 % of what is offered does not keep up (docs/statistics.md, section 5).
 const LEAST_GROWTH: f64 = 0.05;
-/// Steps between neighbouring parts that have to go up, of seven: chance alone takes so many up in
-/// a third of one per cent where they are independent.
+/// Steps between neighbouring parts that have to go up, of seven: chance alone does that in a third
+/// of one per cent where they are independent.
 const FEWEST_RISES: usize = 6;
 
 /// The mean number of requests due and unanswered, in each part of the window.

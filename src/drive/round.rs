@@ -265,7 +265,7 @@ fn findings(point: &str, guard_reached: Option<u32>, unsent: u64) -> Vec<Finding
              client, and the wait is inside their latency"
         );
         let finding = Finding::new(FindingCode::InFlightGuard, Severity::Warning, text)
-            .with_mend("lower the rate, or bound it with `--max-concurrency`");
+            .with_hint("lower the rate, or bound it with `--max-concurrency`");
         findings.push(finding.at(point));
     }
     if unsent > 0 {

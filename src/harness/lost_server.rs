@@ -60,7 +60,7 @@ impl Session<'_> {
         };
         let text = format!("the server {} in this load point{rest}", lost.server.words());
         let finding = Finding::new(FindingCode::ServerLost, Severity::Fatal, text)
-            .with_mend("look at the server's log, then measure again")
+            .with_hint("look at the server's log, then measure again")
             .at(lost.point.clone());
         self.find(finding);
     }

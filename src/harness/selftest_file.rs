@@ -1,8 +1,8 @@
 //! The stored self-test, read: what this client is proven to measure truly.
 
 use crate::diagnose::capacity::{ProvenCapacity, ProvenLoad};
+use crate::selftest::Scheme;
 use crate::selftest::{Level, SCHEMA, SelftestReport};
-use crate::sim::Scheme;
 use crate::store::Store;
 
 /// What the self-test that is stored proves of this client.

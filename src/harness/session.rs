@@ -22,8 +22,8 @@ use crate::record::{Finding, FindingCode, Severity, StoredRound, StoredRun};
 use crate::report::lossy::LossyReporter;
 use crate::report::progress::Event;
 use crate::scenario::Load;
+use crate::selftest::Scheme;
 use crate::settings::{Settings, Target};
-use crate::sim::Scheme;
 use crate::store::{RunWriter, Store};
 use crate::transport::BaseUrl;
 

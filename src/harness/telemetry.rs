@@ -143,7 +143,7 @@ impl RoundTelemetry {
         let text = "several processes answer behind this address and take turns (replicas): their metrics \
                     are not one server's, and are not used";
         let hint = "measure one replica alone to see its queue and cache";
-        Some(Finding::new(FindingCode::Replicas, Severity::Note, text).with_mend(hint))
+        Some(Finding::new(FindingCode::Replicas, Severity::Note, text).with_hint(hint))
     }
 
     /// Opens what can be sampled, as far as it is known now.
@@ -181,9 +181,9 @@ impl RoundTelemetry {
         let delta = telemetry::delta(&before, &after);
         if delta.restarted {
             let text = "the server restarted during the round: its figures are of two starts";
-            let mend = "look at the server's log, or who restarts it";
+            let hint = "look at the server's log, or who restarts it";
             let finding =
-                Finding::new(FindingCode::Restarted, Severity::Invalid, text).with_mend(mend);
+                Finding::new(FindingCode::Restarted, Severity::Invalid, text).with_hint(hint);
             seen.findings.push(finding);
         }
         seen.telemetry = delta.values;

@@ -41,7 +41,7 @@ pub(super) fn of_run(results: &[&ToolResult]) -> Vec<Finding> {
             Severity::Warning,
             "the files do not say when the server was restarted: those of one import are taken as one start, and one start carries no verdict",
         )
-        .with_mend("import the files of each further start with `--append`; or `inferometer run --server-cmd … --against-cmd …` restarts both sides"),
+        .with_hint("import the files of each further start with `--append`; or `inferometer run --server-cmd … --against-cmd …` restarts both sides"),
         note(
             FindingCode::Imported,
             format!("measured by `{}`, by its definitions: {}", tool.name, tool.measures),
@@ -49,13 +49,13 @@ pub(super) fn of_run(results: &[&ToolResult]) -> Vec<Finding> {
     ];
     let all = results.len();
     let mut lacking =
-        |code: FindingCode, lacks: &dyn Fn(&ToolResult) -> bool, what: &str, mend: &str| {
+        |code: FindingCode, lacks: &dyn Fn(&ToolResult) -> bool, what: &str, hint: &str| {
             let place = match results.iter().filter(|result| lacks(result)).count() {
                 0 => return,
                 n if n == all => String::new(),
                 n => format!(" in {n} of {all} results"),
             };
-            findings.push(note(code, what.replace("{where}", &place)).with_mend(mend));
+            findings.push(note(code, what.replace("{where}", &place)).with_hint(hint));
         };
     let detailed = tool.keeps_requests;
     lacking(

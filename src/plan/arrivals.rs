@@ -48,7 +48,7 @@ const LONGEST_BLOCK: u32 = 65_536;
 struct Arrivals {
     gaps: Gaps,
     per_s: f64,
-    /// Every so many take exactly this many / `per_s`.
+    /// Arrivals of a block, which together take exactly `block` / `per_s` seconds.
     block: u32,
     /// The gaps left of the block, seconds.
     scaled: VecDeque<f64>,

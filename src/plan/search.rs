@@ -112,12 +112,12 @@ pub enum Capacity {
     Below(f64),
 }
 
-/// Loads within this factor of the bracket's middle tell where the limit is crossed.
+/// Loads within this factor of the bracket's middle tell where the capacity lies.
 const NEAR: f64 = 1.35;
 
 /// The capacity of a start from the loads tried there. Between the highest load that met the SLO and the
 /// lowest that missed it a straight line through the excess of the loads about them (in ln load, by least
-/// squares) says where the limit is crossed; the middle of the two where something else ended it
+/// squares) says where the capacity lies; the middle of the two where something else ended it
 /// (errors, a growing backlog). `None` without loads.
 #[must_use]
 pub fn capacity(tried: &[Tried]) -> Option<Capacity> {

@@ -19,8 +19,8 @@ impl Examination<'_> {
     fn unreachable(&self, what: &str, failure: &Failure) -> Finding {
         let url = self.client.base_url().root();
         let said = &failure.message;
-        let fatal = |code: FindingCode, text: String, mend: &str| {
-            Finding::new(code, Severity::Fatal, text).with_mend(mend)
+        let fatal = |code: FindingCode, text: String, hint: &str| {
+            Finding::new(code, Severity::Fatal, text).with_hint(hint)
         };
         match failure.kind {
             FailureKind::Dns => {
@@ -80,14 +80,14 @@ impl Examination<'_> {
                 "it was refused without each optional field, too: set or leave out fields with `--extra-body` \
                  (`null` leaves one out), or try `--api chat` or `--api completions`",
             ),
-            kind => fatal(FindingCode::ProbeFailed, format!("{what} failed: {said}"), mend(kind)),
+            kind => fatal(FindingCode::ProbeFailed, format!("{what} failed: {said}"), hint(kind)),
         }
     }
 
     fn key_refused(&self, failure: &Failure) -> Finding {
         let named = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("authorization");
         let own_header = self.settings.headers.iter().find(named).is_some();
-        let (sent, mend) = match (&self.settings.api_key, own_header) {
+        let (sent, hint) = match (&self.settings.api_key, own_header) {
             (_, true) => {
                 ("the `Authorization` header that you gave", "check the value of `--header`")
             }
@@ -105,7 +105,7 @@ impl Examination<'_> {
             ),
         };
         let text = format!("the server refused the key ({}): it was sent {sent}", failure.message);
-        Finding::new(FindingCode::KeyRefused, Severity::Fatal, text).with_mend(mend)
+        Finding::new(FindingCode::KeyRefused, Severity::Fatal, text).with_hint(hint)
     }
 
     /// Says that a key has white space around it, where the server takes it all the same.
@@ -158,7 +158,7 @@ fn no_tls(url: &str, failure: &Failure) -> Finding {
             "does the server offer TLS 1.2 or 1.3 on this port, without client certificates?",
         ),
     };
-    Finding::new(code, Severity::Fatal, text).with_mend(hint)
+    Finding::new(code, Severity::Fatal, text).with_hint(hint)
 }
 
 /// Whether a server said that it expects TLS at this port: nginx and Go do, with status 400.
@@ -176,11 +176,11 @@ fn quota(failure: &Failure) -> Finding {
         failure.message
     );
     Finding::new(FindingCode::Quota, Severity::Fatal, text)
-        .with_mend("raise the quota of this key, or measure the server behind the gateway")
+        .with_hint("raise the quota of this key, or measure the server behind the gateway")
 }
 
 /// What to do about a failed probe.
-fn mend(kind: FailureKind) -> &'static str {
+fn hint(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::UnexpectedStatus => {
             "is the base URL right, and its scheme? if it moved, give the URL that it points to"

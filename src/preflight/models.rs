@@ -148,12 +148,12 @@ impl Examination<'_> {
         };
         let Some(chosen) = chosen else {
             let asked = asked.unwrap_or_default();
-            let mend = match did_you_mean(asked, &names) {
+            let hint = match did_you_mean(asked, &names) {
                 Some(name) => format!("did you mean `{name}`? names are case-sensitive"),
                 None => "names are case-sensitive; without `--model` the first one is taken".into(),
             };
             let text = format!("the model `{asked}` is not served; served: {}", list(&names));
-            return self.report.find(FindingCode::Model, Severity::Fatal, text, &mend);
+            return self.report.find(FindingCode::Model, Severity::Fatal, text, &hint);
         };
         if asked.is_none() && served.len() > 1 {
             self.report.find(

@@ -42,8 +42,8 @@ impl PreflightReport {
     pub fn fatal(&self) -> Option<Error> {
         let finding = self.findings.iter().find(|f| f.severity == Severity::Fatal)?;
         let error = Error::new(ErrorKind::Preflight, finding.text.clone());
-        Some(match &finding.mend {
-            Some(mend) => error.with_hint(mend.clone()),
+        Some(match &finding.hint {
+            Some(hint) => error.with_hint(hint.clone()),
             None => error,
         })
     }
@@ -79,10 +79,10 @@ impl PreflightReport {
         code: FindingCode,
         severity: Severity,
         text: impl Into<String>,
-        mend: &str,
+        hint: &str,
     ) {
         let finding = Finding::new(code, severity, text);
-        self.findings.push(if mend.is_empty() { finding } else { finding.with_mend(mend) });
+        self.findings.push(if hint.is_empty() { finding } else { finding.with_hint(hint) });
     }
 
     /// With all that the server said in it put through `clean`. A server may echo the key anywhere: as a
@@ -90,7 +90,7 @@ impl PreflightReport {
     pub(super) fn cleaned(mut self, clean: impl Fn(&str) -> String) -> Self {
         for finding in &mut self.findings {
             finding.text = clean(&finding.text);
-            finding.mend = finding.mend.as_deref().map(&clean);
+            finding.hint = finding.hint.as_deref().map(&clean);
         }
         self.engine_version = self.engine_version.as_deref().map(&clean);
         let settings = std::mem::take(&mut self.engine_settings);

@@ -28,7 +28,8 @@ pub struct Finding {
     /// The sentence for people; lower case, no final period.
     pub text: String,
     /// How to fix it.
-    pub mend: Option<String>,
+    #[serde(alias = "mend")]
+    pub hint: Option<String>,
     /// The load point it concerns; none: the run.
     pub point: Option<String>,
 }
@@ -36,13 +37,13 @@ pub struct Finding {
 impl Finding {
     /// A finding about the whole run.
     pub fn new(code: FindingCode, severity: Severity, text: impl Into<String>) -> Self {
-        Self { code, severity, text: text.into(), mend: None, point: None }
+        Self { code, severity, text: text.into(), hint: None, point: None }
     }
 
     /// Adds how to fix it.
     #[must_use]
-    pub fn with_mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 

@@ -38,7 +38,7 @@ impl<'a> LossyReporter<'a> {
         let messages = if self.lost == 1 { "message" } else { "messages" };
         let text = format!("{} progress {messages} could not be written: {error}", self.lost);
         let hint = "no figure is missing: `inferometer report` shows all of them";
-        Some(Finding::new(FindingCode::OutputLost, Severity::Note, text).with_mend(hint))
+        Some(Finding::new(FindingCode::OutputLost, Severity::Note, text).with_hint(hint))
     }
 }
 

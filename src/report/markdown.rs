@@ -138,8 +138,8 @@ fn finding_lines(text: &mut Bounded, input: &ReportInput) {
     }
     let mut lines = Vec::new();
     for finding in findings.iter().take(20) {
-        let mend =
-            if finding.mend.is_empty() { String::new() } else { format!("; {}", finding.mend) };
+        let hint =
+            if finding.hint.is_empty() { String::new() } else { format!("; {}", finding.hint) };
         let at = if finding.points.is_empty() {
             String::new()
         } else {
@@ -150,7 +150,7 @@ fn finding_lines(text: &mut Bounded, input: &ReportInput) {
             finding.severity,
             prose(&finding.text),
             name(&at),
-            prose(&mend)
+            prose(&hint)
         ));
     }
     text.push("\nWarnings:\n\n");

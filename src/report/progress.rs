@@ -181,10 +181,10 @@ impl Terminal {
         let text = format!("{label}: {}", terminal::plain(&finding.text));
         let text = terminal::wrapped(&text, terminal::width() - 2, 2);
         self.line(&text.replacen(label, &self.color.paint(tone, label), 1))?;
-        match &finding.mend {
-            Some(mend) => {
-                let mend = terminal::wrapped(&terminal::plain(mend), terminal::width() - 8, 8);
-                self.line(&format!("  hint: {mend}"))
+        match &finding.hint {
+            Some(hint) => {
+                let hint = terminal::wrapped(&terminal::plain(hint), terminal::width() - 8, 8);
+                self.line(&format!("  hint: {hint}"))
             }
             None => Ok(()),
         }

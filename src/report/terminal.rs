@@ -366,8 +366,8 @@ fn finding_lines(text: &mut String, finding: &FindingView, width: usize, color: 
     let indent = finding.severity.len() + 2;
     let sentence = wrapped(&format!("{}{at}", plain(&finding.text)), width - indent, 2);
     text.push_str(&format!("{severity}: {sentence}\n"));
-    if !finding.mend.is_empty() {
-        text.push_str(&format!("  hint: {}\n", wrapped(&plain(&finding.mend), width - 8, 8)));
+    if !finding.hint.is_empty() {
+        text.push_str(&format!("  hint: {}\n", wrapped(&plain(&finding.hint), width - 8, 8)));
     }
 }
 

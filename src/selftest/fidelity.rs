@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::reference_server::RequestTruth;
 use crate::record::{GapHistogram, RequestRecord};
-use crate::sim::RequestTruth;
 use crate::stats::{moments, quantile};
 use crate::units::ns_to_ms;
 
@@ -20,7 +20,7 @@ pub struct Figures {
     pub p99_ms: f64,
 }
 
-/// One metric by the server's clock stamps and by the client's.
+/// One metric from the server's own time stamps and from the client's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Deviation {
     /// The truth.

@@ -4,9 +4,14 @@
 //! server share this machine, so what it proves is a lower bound for a server elsewhere.
 
 pub mod fidelity;
+mod loopback;
+mod reference_server;
 mod report;
+#[cfg_attr(not(feature = "tls"), path = "no_tls_session.rs")]
+mod tls_session;
 
 pub use fidelity::Fidelity;
+pub use reference_server::{ReferenceServer, ReferenceServerConfig, RequestTruth, Scheme};
 pub use report::{IdleFloor, Level, SCHEMA, SelftestReport, Trust};
 
 use std::sync::Arc;
@@ -24,7 +29,6 @@ use crate::rng::Seed;
 use crate::scenario::load::RequestRate;
 use crate::scenario::{Length, Load, LoadPoint, Prompt, PromptSource, PromptSpec};
 use crate::settings::SlotStart;
-use crate::sim::{CERTIFICATE, MetronomeConfig, ReferenceServer, Scheme};
 use crate::stats::quantile;
 use crate::telemetry::host::cpu_ns;
 use crate::transport::ClientSettings;
@@ -141,7 +145,7 @@ pub async fn run_default(
         .await
 }
 
-/// A metronome and a wire to it.
+/// A reference server and a wire to it.
 struct Bench<'a> {
     settings: &'a SelftestSettings,
     clock: Clock,
@@ -158,7 +162,7 @@ impl<'a> Bench<'a> {
         let clock = Clock::start();
         let (ttft, gap, log_limit) = (settings.ttft, settings.gap, LOG_LIMIT);
         let server =
-            ReferenceServer::start(MetronomeConfig { scheme, ttft, gap, log_limit, clock })?;
+            ReferenceServer::start(ReferenceServerConfig { scheme, ttft, gap, log_limit, clock })?;
         let wire = wire_to(&server.url(), dialect)?;
         Ok(Self { settings, clock, server, wire })
     }
@@ -259,18 +263,18 @@ async fn lateness(clock: Clock, lags_ms: &mut Vec<f64>) -> std::convert::Infalli
     std::future::pending().await
 }
 
-/// A wire to a metronome at `url`, with prompts that name their requests.
+/// A wire to a reference server at `url`, with prompts that name their requests.
 ///
 /// # Errors
 /// Where the client cannot be built.
 pub fn wire_to(url: &str, dialect: Arc<dyn Dialect>) -> Result<Arc<Wire>> {
     let base_url = BaseUrl::parse(url)?;
-    let ca_cert_pem = base_url.is_tls().then(|| CERTIFICATE.to_vec());
+    let ca_cert_pem = base_url.is_tls().then(|| loopback::CERTIFICATE.to_vec());
     let client = Client::new(ClientSettings { ca_cert_pem, ..ClientSettings::new(base_url) })?;
     Ok(Arc::new(Wire {
         client,
         dialect,
-        model: "metronome".to_owned(),
+        model: "reference".to_owned(),
         // As against most real servers: the token count comes at the end.
         offers: Offers { include_usage: true, ..Offers::default() },
         extra_body: serde_json::Map::new(),
@@ -278,7 +282,7 @@ pub fn wire_to(url: &str, dialect: Arc<dyn Dialect>) -> Result<Arc<Wire>> {
     }))
 }
 
-/// A round against a metronome: `requests` at least, and a window of `window` at least. `e2el` is
+/// A round against a reference server: `requests` at least, and a window of `window` at least. `e2el` is
 /// how long an answer takes.
 #[must_use]
 pub fn round_job(
@@ -293,7 +297,7 @@ pub fn round_job(
             phase: Phase::Load,
             point: LoadPoint {
                 group: "selftest".to_owned(),
-                scenario: "metronome".to_owned(),
+                scenario: "reference".to_owned(),
                 input: Length::Fixed(1),
                 output: Length::Fixed(tokens),
                 load,

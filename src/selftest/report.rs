@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::fidelity::Fidelity;
-use crate::sim::Scheme;
+use super::reference_server::Scheme;
 use crate::units::{count, significant};
 
 /// Bumped when a field changes its meaning.

@@ -204,7 +204,7 @@ impl Launcher {
                     "the server does not tell when its process began: that the restart hook \
                      restarted it is taken on trust",
                 )
-                .with_mend("offer `process_start_time_seconds` at `/metrics`"),
+                .with_hint("offer `process_start_time_seconds` at `/metrics`"),
             );
             running.identity = Some(format!("restarted {}", clock.wall_origin()));
         }

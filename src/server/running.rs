@@ -164,7 +164,7 @@ impl Running {
                 Severity::Warning,
                 format!("the GPU's memory had not come back {limit} after the server's end"),
             )
-            .with_mend("look with `nvidia-smi` for a process that holds it")
+            .with_hint("look with `nvidia-smi` for a process that holds it")
         })
     }
 }

@@ -1,15 +1,13 @@
 //! The embedded server: a continuous-batching scheduler with known truth.
 //!
 //! [`Engine`] is a pure state machine in virtual time; a virtual run plays loads against it without waiting,
-//! [`SimServer`] plays it in real time over HTTP, [`ReferenceServer`] only beats. It shares no reading of the protocol with the client's side.
+//! [`SimServer`] plays it in real time over HTTP. It shares no reading of the protocol with the client's side.
 
 pub mod config;
 mod exposition;
 pub mod fault;
 mod http;
 mod link;
-mod loopback;
-mod metronome;
 pub mod noise;
 mod player;
 mod prefix_cache;
@@ -20,8 +18,6 @@ mod routes;
 pub mod scheduler;
 mod stream;
 mod stream_script;
-#[cfg_attr(not(feature = "tls"), path = "no_tls_session.rs")]
-mod tls_session;
 pub mod truth;
 mod vocabulary;
 mod wire;
@@ -29,8 +25,6 @@ mod wire;
 pub use config::SimConfig;
 
 pub use http::SimServer;
-pub use loopback::CERTIFICATE;
-pub use metronome::{MetronomeConfig, ReferenceServer, RequestTruth, Scheme};
 pub use noise::start_seed;
 pub use preset::Preset;
 pub use profile::{FrontEnd, Profile};

@@ -23,7 +23,7 @@ pub(super) fn lock_now(path: &Path) -> Result<Option<File>> {
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(fs::TryLockError::WouldBlock) => Ok(None),
-        // A file system without locks: nobody can be told apart there.
+        // A file system without locks: two writers cannot be kept from each other there.
         Err(fs::TryLockError::Error(e)) if e.kind() == io::ErrorKind::Unsupported => Ok(Some(file)),
         Err(fs::TryLockError::Error(error)) => Err(failed("lock", path, error)),
     }

@@ -24,6 +24,6 @@ pub fn waves_finding(health: &Health, sends: usize, point: &str) -> Option<Findi
         "requests run in lockstep (index {index:.2}, where 1 means that all start together), so TTFT includes the \
          wait for each other's prefill"
     );
-    let mend = "vary the lengths with `--random-range-ratio 0.2`: answers of equal length bring the slots back into step";
-    Some(Finding::new(FindingCode::Lockstep, Severity::Warning, text).with_mend(mend).at(point))
+    let hint = "vary the lengths with `--random-range-ratio 0.2`: answers of equal length bring the slots back into step";
+    Some(Finding::new(FindingCode::Lockstep, Severity::Warning, text).with_hint(hint).at(point))
 }

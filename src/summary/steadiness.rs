@@ -98,7 +98,7 @@ pub fn unsettled_finding(ratio: f64) -> Finding {
          was still settling"
     );
     Finding::new(FindingCode::NotSettled, Severity::Warning, text)
-        .with_mend("warm up longer: `--warm-up-time`")
+        .with_hint("warm up longer: `--warm-up-time`")
 }
 
 /// The finding about a round that was not steady.
@@ -112,7 +112,7 @@ pub fn finding(records: &[RequestRecord], point: &str) -> Option<Finding> {
 /// The finding about a drift of this ratio (last third / first third).
 #[must_use]
 pub fn drift_finding(ratio: f64) -> Finding {
-    let (direction, mend) = if ratio > 1.0 {
+    let (direction, hint) = if ratio > 1.0 {
         ("grew", "the queue may be growing: lower the load, or warm up longer (`--warm-up-time`)")
     } else {
         ("fell", "warm up longer: `--warm-up-time`")
@@ -120,7 +120,7 @@ pub fn drift_finding(ratio: f64) -> Finding {
     let text = format!(
         "not steady: TTFT {direction} while measured (last third / first third = {ratio:.2})"
     );
-    Finding::new(FindingCode::NotSteady, Severity::Warning, text).with_mend(mend)
+    Finding::new(FindingCode::NotSteady, Severity::Warning, text).with_hint(hint)
 }
 
 #[cfg(test)]

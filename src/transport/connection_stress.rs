@@ -309,8 +309,8 @@ mod secure {
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     use tokio_rustls::TlsAcceptor;
 
-    pub(super) const CERTIFICATE: &[u8] = include_bytes!("../sim/loopback-cert.pem");
-    const KEY: &[u8] = include_bytes!("../sim/loopback-key.pem");
+    pub(super) const CERTIFICATE: &[u8] = include_bytes!("../selftest/loopback-cert.pem");
+    const KEY: &[u8] = include_bytes!("../selftest/loopback-key.pem");
 
     pub(super) fn acceptor() -> TlsAcceptor {
         let certificate = CertificateDer::from_pem_slice(CERTIFICATE).unwrap();

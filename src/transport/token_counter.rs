@@ -14,7 +14,7 @@
 //!    end-of-sequence token that has no text, so falls to the later events and never makes the
 //!    first token look like two). Where N < E the first event and the last have one each and the others
 //!    lie evenly between; events without one stay, since the answer was not over before the last of them.
-//! 4. **events**: one token an event with text, where nobody counted, or the count cannot be right.
+//! 4. **events**: one token an event with text, where neither server nor client counted them, or the count cannot be right.
 
 use super::{TokenEvent, TokenSource};
 use crate::api::{Content, Place, StreamEvent, Usage};

@@ -88,7 +88,7 @@ fn descriptors_that_run_out_in_mid_run_are_the_client_s_failure() {
     let found = findings(&run, "client_descriptors");
     assert_eq!(found.len(), 1, "{:?}", run["findings"]);
     assert_eq!(found[0]["severity"], "invalid");
-    assert!(found[0]["mend"].as_str().unwrap().contains("`ulimit -n`"));
+    assert!(found[0]["hint"].as_str().unwrap().contains("`ulimit -n`"));
     assert_eq!(found[0]["point"], "run/16x32/c96", "the lower load had enough");
     assert_eq!(run["rounds"][0]["status"], "complete");
     assert_eq!(run["rounds"][1]["status"], "stopped");

@@ -1,4 +1,4 @@
-//! The client proves its own fidelity: against logs made by hand, and against the metronome.
+//! The client proves its own fidelity: against logs made by hand, and against the reference server.
 
 #![allow(clippy::unwrap_used)] // helpers of tests are tests
 
@@ -15,7 +15,7 @@ use inferometer::record::{GapHistogram, Part, RequestIdent, RequestRecord};
 use inferometer::rng::Seed;
 use inferometer::scenario::Load;
 use inferometer::selftest::{self, Fidelity, SelftestReport, SelftestSettings, Trust, label};
-use inferometer::sim::{MetronomeConfig, ReferenceServer, RequestTruth, Scheme};
+use inferometer::selftest::{ReferenceServer, ReferenceServerConfig, RequestTruth, Scheme};
 use inferometer::transport::{Exchange, TokenEvent, TokenSource, TokenTimeline};
 
 const MS: u64 = 1_000_000;
@@ -214,20 +214,20 @@ async fn the_selftest_proves_https_by_the_same_path() {
 }
 
 #[tokio::test]
-async fn the_metronome_logs_what_it_wrote() {
+async fn the_reference_server_logs_what_it_wrote() {
     logs_what_it_wrote(Scheme::Http).await;
 }
 
 #[cfg(feature = "tls")]
 #[tokio::test]
-async fn the_metronome_logs_what_it_wrote_over_https() {
+async fn the_reference_server_logs_what_it_wrote_over_https() {
     logs_what_it_wrote(Scheme::Https).await;
 }
 
 async fn logs_what_it_wrote(scheme: Scheme) {
     let clock = Clock::start();
     let (ttft, gap, log_limit) = (Duration::from_millis(20), Duration::from_millis(5), 100);
-    let config = MetronomeConfig { scheme, ttft, gap, log_limit, clock };
+    let config = ReferenceServerConfig { scheme, ttft, gap, log_limit, clock };
     let server = ReferenceServer::start(config).unwrap();
     let wire = selftest::wire_to(&server.url(), Arc::new(Completions)).unwrap();
     let job =

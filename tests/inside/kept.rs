@@ -76,7 +76,7 @@ pub(crate) fn run(id: &str) -> StoredRun {
         rounds: Vec::new(),
         findings: vec![
             Finding::new(FindingCode::Lockstep, Severity::Warning, "requests run in lockstep")
-                .with_mend("use `--slot-start spread`")
+                .with_hint("use `--slot-start spread`")
                 .at("chat/short/c16"),
         ],
     }

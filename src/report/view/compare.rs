@@ -156,7 +156,7 @@ pub fn identical_sides(input: &ReportInput) -> Vec<Finding> {
             );
             findings.push(
                 Finding::new(FindingCode::IdenticalSettings, Severity::Warning, text)
-                    .with_mend("give what differs with `--metadata NAME=VALUE`"),
+                    .with_hint("give what differs with `--metadata NAME=VALUE`"),
             );
         }
     }

@@ -347,7 +347,7 @@ pub struct FindingView {
     /// The sentence.
     pub text: String,
     /// How to fix it; may be empty.
-    pub mend: String,
+    pub hint: String,
     /// The load points it concerns: the first, and how many more.
     pub points: String,
 }
@@ -371,7 +371,7 @@ pub fn findings(all: &[&Finding]) -> Vec<FindingView> {
             severity: super::severity_label(finding.severity).to_owned(),
             class: super::severity_class(finding.severity).to_owned(),
             text: finding.text.clone(),
-            mend: finding.mend.clone().unwrap_or_default(),
+            hint: finding.hint.clone().unwrap_or_default(),
             points: finding.point.clone().unwrap_or_default(),
         };
         views.push((&finding.code, view, 0));

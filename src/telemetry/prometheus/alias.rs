@@ -37,13 +37,13 @@ pub enum Signal {
     GenerationTokens,
     /// Requests that ended well.
     RequestsCompleted,
-    /// TTFT by the server's clock.
+    /// TTFT as the server measured it.
     ServerTtft,
-    /// Time per output token by the server's clock, per request.
+    /// Time per output token as the server measured it, per request.
     ServerTpot,
-    /// Inter-token latency by the server's clock.
+    /// Inter-token latency as the server measured it.
     ServerItl,
-    /// End-to-end latency by the server's clock.
+    /// End-to-end latency as the server measured it.
     ServerE2el,
     /// Time in the queue.
     ServerQueueTime,

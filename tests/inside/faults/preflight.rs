@@ -19,19 +19,19 @@ async fn checked(change: impl FnOnce(&mut Settings), config: SimConfig) -> Resul
 }
 
 /// The error of a fault that strikes every request: words of its cause, and of its hint.
-async fn check(fault: &str, cause: &str, mend: &str) {
+async fn check(fault: &str, cause: &str, hint: &str) {
     let config = SimConfig { faults: vec![fault.parse().unwrap()], ..SimConfig::default() };
     let error = checked(|_| {}, config).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Preflight, "{fault}");
     assert_eq!(inferometer::compare::gate::exit_code(error.kind()), 3, "{fault}");
     assert!(error.to_string().contains(cause), "{fault}: {}", error.render());
-    assert!(error.hint().unwrap_or_default().contains(mend), "{fault}: {}", error.render());
+    assert!(error.hint().unwrap_or_default().contains(hint), "{fault}: {}", error.render());
     assert!(!error.to_string().contains('\n'), "{fault}: one line: {}", error.render());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_fault_is_named_with_its_mend() {
-    for (fault, cause, mend) in [
+    for (fault, cause, hint) in [
         ("401", "no `Authorization` header", "--api-key-env"),
         ("429:9s", "retry after 9", "quota"),
         ("500", "500 Internal Server Error", "look at its log"),
@@ -46,7 +46,7 @@ async fn each_fault_is_named_with_its_mend() {
         ("error-string", "the model has left", "engine fails"),
         ("interrupted", "without a finish reason", "engine fails"),
     ] {
-        check(fault, cause, mend).await;
+        check(fault, cause, hint).await;
     }
 }
 

@@ -141,7 +141,7 @@ pub(crate) fn one_sided() -> ReportInput {
                 Severity::Warning,
                 "requests run in lockstep (index 0.71)",
             )
-            .with_mend("keep `--slot-start spread`")
+            .with_hint("keep `--slot-start spread`")
             .at("chat/short/c64"),
         ],
     }
@@ -439,7 +439,7 @@ pub(crate) fn hostile() -> ReportInput {
             run.name = Some(bad.into());
             run.metadata.insert(bad.into(), format!("{bad}{}", side.name));
             run.findings.push(
-                Finding::new(FindingCode::Other("x".into()), Severity::Warning, bad).with_mend(bad),
+                Finding::new(FindingCode::Other("x".into()), Severity::Warning, bad).with_hint(bad),
             );
         }
     }

@@ -1,4 +1,4 @@
-//! A TLS session of the metronome: one connection's encryption, apart from its socket.
+//! A TLS session of the reference server: one connection's encryption, apart from its socket.
 //!
 //! Two threads take turns at a connection, the reading and the writing one. The session goes from one
 //! to the other with it, which an encrypted stream that owns its socket could not.
@@ -35,7 +35,8 @@ impl TlsSessions {
                     .with_single_cert(vec![certificate], key)?)
             };
         let config = config().map_err(|e| {
-            Error::new(ErrorKind::Client, "the metronome's TLS could not be set up").with_cause(e)
+            Error::new(ErrorKind::Client, "the reference server's TLS could not be set up")
+                .with_cause(e)
         })?;
         Ok(Self(Arc::new(config)))
     }

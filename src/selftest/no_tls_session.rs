@@ -1,4 +1,4 @@
-//! TLS sessions of the metronome in a build without TLS: there are none.
+//! TLS sessions of the reference server in a build without TLS: there are none.
 
 use std::convert::Infallible;
 use std::io;

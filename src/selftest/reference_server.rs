@@ -1,6 +1,6 @@
 //! ReferenceServer: a server of exactly known timing, against which the client proves itself.
 //!
-//! Where [`super::SimServer`] plays a scheduler, this one only beats: the first token a fixed time
+//! Where [`crate::sim::SimServer`] plays a scheduler, this one only beats: the first token a fixed time
 //! after the request has been read, every further one a fixed gap later, one event and one write a
 //! token. It stamps each token just before it writes it. That stamp is the truth: what lies between
 //! it and the client's own figure is the client's error, however late the beat itself was.
@@ -24,9 +24,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
 
 use super::tls_session::{TlsSession, TlsSessions};
-use super::truth::lock;
 use crate::clock::{Clock, duration_ns};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sim::truth::lock;
 
 /// The largest request read, bytes: prompts of 128k token ids fit.
 const MAX_REQUEST_BYTES: usize = 16 * 1024 * 1024;
@@ -44,7 +44,7 @@ const LABEL_BYTES: usize = 64;
 pub enum Scheme {
     /// Plain HTTP.
     Http,
-    /// HTTP over TLS, with [`super::CERTIFICATE`].
+    /// HTTP over TLS, with [`super::loopback::CERTIFICATE`].
     Https,
 }
 
@@ -61,7 +61,7 @@ impl Scheme {
 
 /// How it beats.
 #[derive(Debug, Clone, Copy)]
-pub struct MetronomeConfig {
+pub struct ReferenceServerConfig {
     /// What it speaks.
     pub scheme: Scheme,
     /// From the request read to the first token.
@@ -138,9 +138,9 @@ impl ReferenceServer {
     ///
     /// # Errors
     /// Where the machine refuses a port, a thread or descriptors; `https` in a build without TLS.
-    pub fn start(config: MetronomeConfig) -> Result<Self> {
+    pub fn start(config: ReferenceServerConfig) -> Result<Self> {
         let refused = |error: std::io::Error| {
-            Error::new(ErrorKind::Client, "the metronome got no port, thread or descriptor")
+            Error::new(ErrorKind::Client, "the reference server got no port, thread or descriptor")
                 .with_cause(error)
         };
         let sessions = match config.scheme {
@@ -172,11 +172,11 @@ impl ReferenceServer {
         let service =
             Service { clock: config.clock, sessions, jobs: jobs.clone(), cpu: cpu.clone() };
         let beat_thread = std::thread::Builder::new()
-            .name("metronome-beat".into())
+            .name("reference-beat".into())
             .spawn(move || beat.run(&inbox))
             .map_err(refused)?;
         let http_thread = std::thread::Builder::new()
-            .name("metronome-http".into())
+            .name("reference-http".into())
             .spawn(move || runtime.block_on(accept(listener, service, stopped)))
             .map_err(refused)?;
         let threads = vec![http_thread, beat_thread];
@@ -336,7 +336,7 @@ async fn read_request(
 
 /// The thread that writes: jobs by their next due time.
 struct Beat {
-    config: MetronomeConfig,
+    config: ReferenceServerConfig,
     due: BinaryHeap<Reverse<(u64, usize)>>,
     jobs: Vec<Option<Job>>,
     free: Vec<usize>,
@@ -460,7 +460,7 @@ impl Job {
             &mut self.rest,
             &format!(
                 "data: {{\"id\":\"cmpl-{id:032x}\",\"object\":\"text_completion\",\
-                 \"created\":1700000000,\"model\":\"metronome\",\"choices\":[{{\"index\":0,\
+                 \"created\":1700000000,\"model\":\"reference\",\"choices\":[{{\"index\":0,\
                  \"text\":\" tick\",\"logprobs\":null,\"finish_reason\":{reason},\
                  \"stop_reason\":null,\"token_ids\":null,\"prompt_token_ids\":null}}],\
                  \"usage\":null}}\n\n"
@@ -475,7 +475,7 @@ impl Job {
                 &mut self.rest,
                 &format!(
                     "data: {{\"id\":\"cmpl-{id:032x}\",\"object\":\"text_completion\",\
-                     \"created\":1700000000,\"model\":\"metronome\",\"choices\":[],\"usage\":\
+                     \"created\":1700000000,\"model\":\"reference\",\"choices\":[],\"usage\":\
                      {{\"prompt_tokens\":{prompt_tokens},\"total_tokens\":{total},\
                      \"completion_tokens\":{tokens}}}}}\n\n"
                 ),
