@@ -54,3 +54,16 @@ impl Finding {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_that_was_stored_as_mend_is_read() {
+        let json = r#"{"code":"lockstep","severity":"warning","text":"t","mend":"m","point":null}"#;
+        let finding: Finding = serde_json::from_str(json).unwrap();
+        assert_eq!(finding.hint.as_deref(), Some("m"));
+        assert!(serde_json::to_string(&finding).unwrap().contains(r#""hint":"m""#));
+    }
+}
