@@ -116,6 +116,13 @@ pub fn count(value: u64) -> String {
     text
 }
 
+/// `1 load point`, `3 load points`.
+#[must_use]
+pub fn plural(number: usize, one: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{} {one}{s}", count(number as u64))
+}
+
 /// Nanoseconds to milliseconds.
 #[must_use]
 #[allow(clippy::cast_precision_loss)] // 2^53 ns is 104 days

@@ -14,6 +14,7 @@ use crate::record::stored::RunStatus;
 use crate::report::terminal;
 use crate::settings::Settings;
 use crate::store::{Baseline, Store};
+use crate::units::plural;
 
 /// Stored runs.
 #[derive(Debug, Args)]
@@ -77,10 +78,6 @@ fn open(output: &OutputArgs) -> Result<Store> {
 /// One line on stdout; what cannot be written there has no better place to go.
 fn say(line: &str) {
     let _ = terminal::print(&format!("{line}\n"));
-}
-
-fn plural(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 fn list_runs(store: &Store) -> Result<()> {

@@ -14,6 +14,7 @@ use crate::plan::ListFormat;
 use crate::report::progress::{Event, Reporter};
 use crate::report::terminal;
 use crate::settings::{BaselineChoice, Settings, Target};
+use crate::units;
 
 /// Set to 1, the requests of test mode go to the configured server.
 const TEST_URL: &str = "INFEROMETER_TEST_URL";
@@ -144,11 +145,9 @@ pub(super) fn run(mut harness: Harness) -> Result<u8> {
 }
 
 fn headline(count: usize, on_server: bool) -> String {
-    let plural = if count == 1 { "" } else { "s" };
+    let tests = units::plural(count, "test");
     let server = if on_server { "the configured server" } else { "the embedded simulator" };
-    format!(
-        "\nrunning {count} test{plural}: two requests per load point on {server}; `cargo bench` measures\n"
-    )
+    format!("\nrunning {tests}: two requests per load point on {server}; `cargo bench` measures\n")
 }
 
 fn results(tested: &[Tested], quiet: bool, took_ns: u64) -> String {

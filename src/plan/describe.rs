@@ -25,8 +25,7 @@ pub fn list(points: &[LoadPoint], format: ListFormat) -> String {
     let mut text: String =
         points.iter().map(|point| format!("{}: benchmark\n", point.id())).collect();
     if format == ListFormat::Pretty {
-        let plural = if points.len() == 1 { "" } else { "s" };
-        text.push_str(&format!("\n0 tests, {} benchmark{plural}\n", points.len()));
+        text.push_str(&format!("\n0 tests, {}\n", units::plural(points.len(), "benchmark")));
     }
     text
 }
@@ -73,7 +72,7 @@ impl Plan {
             (self.starts.len(), "start"),
         ];
         let told = counts.iter().filter(|(count, _)| *count > 0);
-        told.map(|(count, what)| plural(*count, what)).collect::<Vec<_>>().join(", ")
+        told.map(|(count, what)| units::plural(*count, what)).collect::<Vec<_>>().join(", ")
     }
 
     fn takes(&self) -> String {
@@ -162,10 +161,13 @@ impl Plan {
 
 fn stop_text(stop: &StopRule, phase: Phase) -> String {
     let requests = match phase {
-        Phase::Reference => format!("{} at 1/s", plural(stop.requests as usize, "request")),
-        Phase::Load | Phase::WarmUp => plural(stop.requests as usize, "request"),
+        Phase::Reference => format!("{} at 1/s", units::plural(stop.requests as usize, "request")),
+        Phase::Load | Phase::WarmUp => units::plural(stop.requests as usize, "request"),
         Phase::Search => {
-            format!("{} a load, searching from here", plural(stop.requests as usize, "request"))
+            format!(
+                "{} a load, searching from here",
+                units::plural(stop.requests as usize, "request")
+            )
         }
     };
     match (stop.min_time_s > 0.0, stop.requests > 1) {
@@ -177,11 +179,6 @@ fn stop_text(stop: &StopRule, phase: Phase) -> String {
             units::duration(stop.max_time_s)
         ),
     }
-}
-
-fn plural(count: usize, what: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{} {what}{s}", units::count(count as u64))
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `as` saturates

@@ -203,7 +203,7 @@ fn table(input: &ReportInput, width: usize, color: Color) -> String {
         }
     }
     if points.len() < input.points.len() {
-        let more = view::plural(input.points.len() - points.len(), "more load point");
+        let more = units::plural(input.points.len() - points.len(), "more load point");
         text.push_str(&format!("{more} in the report\n"));
     }
     text

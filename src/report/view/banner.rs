@@ -6,13 +6,14 @@ use serde::Serialize;
 
 use super::figures;
 use super::trust::{first_failure, trust};
-use super::{ID_LIMIT, Outcome, plural};
+use super::{ID_LIMIT, Outcome};
 use crate::compare::capacity::SloCapacity;
 use crate::compare::{Cell, Comparison, GateCause, GateReason, SuiteResult, Verdict};
 use crate::metric::Measure;
 use crate::record::stored::RoundStatus;
 use crate::report::ReportInput;
 use crate::units;
+use crate::units::plural;
 
 /// Measures told over all load points.
 const OVERALL_TOLD: usize = 8;

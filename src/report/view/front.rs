@@ -5,13 +5,14 @@ use serde::Serialize;
 use super::banner;
 use super::capacity::{CapacityCard, capacity_card, places};
 use super::figures::{self, Bar};
-use super::{ID_LIMIT, Outcome, plural, shorten, slo, trust};
+use super::{ID_LIMIT, Outcome, shorten, slo, trust};
 use crate::compare::{Comparison, Verdict};
 use crate::metric::Measure;
 use crate::record::stored::RunStatus;
 use crate::record::{Finding, Severity};
 use crate::report::ReportInput;
 use crate::units;
+use crate::units::plural;
 
 /// Rows of a card; more are on the pages of groups and load points.
 const ROWS: usize = 6;

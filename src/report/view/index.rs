@@ -7,10 +7,11 @@ use super::figures::{self, ChangeRow, FigureRow, FindingView, Head};
 use super::front::{Front, front};
 use super::glossary::{self, Entry};
 use super::group::Key;
-use super::{identity, plural};
+use super::identity;
 use crate::record::Severity;
 use crate::report::ReportInput;
 use crate::report::chart::Chart;
+use crate::units::plural;
 
 /// Groups whose cards have charts; more would make the page heavy.
 const CARDS_WITH_CHARTS: usize = 12;

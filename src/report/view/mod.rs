@@ -351,12 +351,6 @@ pub fn shorten(text: &str, width: usize) -> String {
     format!("{head}…{tail}")
 }
 
-/// `1 load point`, `3 load points`.
-#[must_use]
-pub fn plural(count: usize, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,11 +1,12 @@
 //! The view of trust: modes, starts, requests, the gate's reasons, and how many findings there are.
 
-use super::{figures, mode_sentence, plural};
+use super::{figures, mode_sentence};
 use crate::compare::gate_reason::NOTHING_MEASURED;
 use crate::compare::{Cell, Comparison, GateCause, GateReason, Mode, Verdict};
 use crate::record::Severity;
 use crate::report::ReportInput;
 use crate::units;
+use crate::units::plural;
 
 /// Longest words of a server.
 const MESSAGE_LIMIT: usize = 160;
