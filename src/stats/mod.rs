@@ -3,6 +3,8 @@
 //! Every function is pure and names its source. `None` means that the data cannot give the figure
 //! (too few values, a value that is not finite); it never means zero.
 
+#[allow(dead_code)] // of the race between configurations
+pub mod best_set;
 #[allow(dead_code)] // of the verdicts to come
 pub mod block_model;
 #[allow(dead_code)] // of the verdicts to come
