@@ -9,7 +9,7 @@ use super::options::Goodput;
 use super::send::{Answer, Sent};
 use crate::stats::{moments, quantile};
 use crate::transport::{FailureKind, TokenSource};
-use crate::units::ns_to_s;
+use crate::units::{ns_to_s, plural};
 
 /// One request in vLLM's terms, seconds.
 #[derive(Debug, Clone, PartialEq)]
@@ -236,7 +236,10 @@ pub(super) fn differences(sent: &Sent) -> Vec<String> {
         !a.chunks_ns.is_empty() && failure.is_some_and(|kind| kind != FailureKind::Cancelled)
     });
     if broken > 0 {
-        lines.push(format!("{broken} answers broke off: failed here, completed in vLLM's client"));
+        lines.push(format!(
+            "{} broke off: failed here, completed in vLLM's client",
+            plural(broken, "answer")
+        ));
     }
     let counted = count(&|a| {
         a.exchange.failure.is_none() && a.exchange.token_source == Some(TokenSource::Events)

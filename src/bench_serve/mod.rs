@@ -24,12 +24,13 @@ use crate::drive::{Interrupt, Urgency};
 use crate::error::{Error, ErrorKind, Result};
 use crate::harness::http_client;
 use crate::preflight::{self, Demands, PreflightReport};
-use crate::record::Severity;
+use crate::record::{Ended, FindingCode, ServerState, Severity};
 use crate::rng::Seed;
 use crate::scenario::Prompt;
 use crate::settings::{ApiChoice, Settings};
 use crate::transport::Client;
 use crate::transport::client::Endpoint;
+use crate::units::plural;
 use body::BodyWriter;
 use dataset::{Making, Sample};
 use metrics::{Asked, Metrics};
@@ -41,6 +42,9 @@ use text::TextMaker;
 
 /// Connections beyond those of the load, for checks.
 const SPARE_CONNECTIONS: usize = 16;
+/// What to do about it with the flags of this command.
+const NOBODY_LISTENS: &str = "is the server running, and is this its port? `--ready-check-timeout-sec 600` \
+     waits for one that starts";
 /// How often a server that does not answer yet is asked again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -49,10 +53,13 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(crate) struct Outcome {
     /// vLLM's table, then ours.
     pub(crate) table: String,
-    /// The result file, if one was asked for and the benchmark ended.
-    pub(crate) saved: Option<PathBuf>,
+    /// The result file, or why it is not there, if one was asked for and the benchmark ended.
+    pub(crate) saved: Option<Result<PathBuf>>,
     pub(crate) is_interrupted: bool,
     pub(crate) completed: u64,
+    pub(crate) failed: u64,
+    /// What the requests tell of the server.
+    pub(crate) server: ServerState,
     /// Message of a failure → how many requests failed so.
     pub(crate) failures: BTreeMap<String, u64>,
 }
@@ -82,12 +89,20 @@ pub(crate) async fn run(
     let in_flight = options.most_in_flight() as usize;
     let url = &options.settings.target.url;
     let client = http_client(url, &options.settings, in_flight + SPARE_CONNECTIONS)?;
+    if options.result.saving != Saving::Nothing {
+        let model_id = options.model_id.as_deref().unwrap_or_default();
+        result::Writing { options, model_id, clock }.make_folder()?;
+    }
     wait_until_ready(&client, clock, options.ready_timeout, interrupt).await?;
     let found = check(&client, clock, options, listener).await?;
     let text = TextMaker::learn(&client, &found, options.settings.prompt_form).await;
     let seed = Seed(options.seed);
     let making = Making { text: &text, count: options.num_prompts, seed };
     let samples = Arc::new(options.dataset.samples(&making).await?);
+    if samples.len() < options.num_prompts as usize {
+        let (given, asked) = (plural(samples.len(), "request"), options.num_prompts);
+        listener(Event::Note(&format!("note: the dataset gives {given} of the {asked} asked for")));
+    }
     let sender = sender(&client, clock, options, &found);
     warm_up(&sender, &samples, options, interrupt, listener).await?;
     let due_s = options.arrivals.due_s(samples.len(), seed);
@@ -144,7 +159,7 @@ fn conclude(
         Saving::Nothing => None,
         _ => Some(
             result::Writing { options, model_id: model_id(options, found), clock }
-                .save(&metrics, &own, &sent)?,
+                .save(&metrics, &own, &sent),
         ),
     };
     Ok(Outcome {
@@ -152,8 +167,24 @@ fn conclude(
         saved,
         is_interrupted: sent.is_interrupted,
         completed: metrics.completed,
+        failed: metrics.failed,
+        server: server_state(&sent),
         failures,
     })
+}
+
+/// What the requests tell of the server; of a benchmark that the user ended nothing is told.
+fn server_state(sent: &Sent) -> ServerState {
+    if sent.is_interrupted {
+        return ServerState::Ran;
+    }
+    let ended = |answer: &send::Answer| Ended {
+        number: answer.index as u64,
+        at_ns: Some(answer.ended_ns),
+        failure: answer.exchange.failure.as_ref().map(|failure| failure.kind),
+        status: answer.exchange.status,
+    };
+    ServerState::after(sent.answers.iter().map(ended).collect())
 }
 
 fn prompts_are_text(samples: &[Sample]) -> bool {
@@ -205,7 +236,8 @@ async fn check(
     let settings: &Settings = &options.settings;
     let found = Box::pin(preflight::run(client, clock, settings, demands)).await;
     if let Some(error) = found.fatal() {
-        return Err(error);
+        let nobody = found.findings.iter().any(|finding| finding.code == FindingCode::Refused);
+        return Err(if nobody { error.with_hint(NOBODY_LISTENS) } else { error });
     }
     for finding in found.findings.iter().filter(|f| f.severity == Severity::Warning) {
         listener(Event::Note(&format!("warning: {}", finding.text)));

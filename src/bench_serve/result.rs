@@ -1,7 +1,7 @@
 //! The result file: its name, its fields, its place.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -24,18 +24,35 @@ pub(super) struct Writing<'a> {
     pub(super) clock: Clock,
 }
 
+/// The flags that say where the result goes.
+fn elsewhere(error: Error) -> Error {
+    error.with_hint("choose another place by `--result-dir` and `--result-filename`")
+}
+
 impl Writing<'_> {
     /// Writes the result; where it now is.
+    ///
+    /// # Errors
+    /// Where the file cannot be written.
     pub(super) fn save(&self, metrics: &Metrics, own: &OwnFigures, sent: &Sent) -> Result<PathBuf> {
         let date = local(self.clock.wall(self.clock.now_ns()), "%Y%m%d-%H%M%S");
         let path = self.path(&date);
         let line = self.result(&date, metrics, own, sent).to_json()?;
         if self.options.result.saving == Saving::Append {
-            append(&path, &line)?;
+            append(&path, &line).map_err(elsewhere)?;
         } else {
-            files::write_atomic(&path, line)?;
+            files::write_atomic(&path, line).map_err(elsewhere)?;
         }
         Ok(path)
+    }
+
+    /// Makes the folder of the result, so that a wrong path is told before anything is measured.
+    pub(super) fn make_folder(&self) -> Result<()> {
+        match self.path("").parent() {
+            Some(folder) if folder != Path::new("") => files::make_folder(folder),
+            _ => Ok(()),
+        }
+        .map_err(elsewhere)
     }
 
     fn path(&self, date: &str) -> PathBuf {

@@ -44,6 +44,8 @@ pub(super) struct Answer {
     pub(super) arrived_ns: u64,
     /// When it was begun; connecting follows, as in vLLM's client.
     pub(super) begun_ns: u64,
+    /// When it had ended.
+    pub(super) ended_ns: u64,
     /// When each event with a choice had been read, which is what vLLM's client calls a chunk: an
     /// event without text counts too.
     pub(super) chunks_ns: Vec<u64>,
@@ -130,7 +132,8 @@ impl Sender {
         let exchange = Box::pin(sending).await;
         let Seen { chunks_ns, text } = watch.seen.into_inner().unwrap_or_default();
         let Arrival { index, arrived_ns } = arrival;
-        Answer { index, arrived_ns, begun_ns, chunks_ns, text, exchange }
+        let ended_ns = self.clock.now_ns();
+        Answer { index, arrived_ns, begun_ns, ended_ns, chunks_ns, text, exchange }
     }
 }
 

@@ -10,6 +10,7 @@ use crate::compare::gate;
 use crate::drive::{Interrupt, Urgency};
 use crate::error::{Error, ErrorKind, Result};
 use crate::report::terminal;
+use crate::units;
 
 mod args;
 mod translate;
@@ -49,7 +50,7 @@ impl BenchServeCommand {
             Err(error) if error.kind() == ErrorKind::Interrupted => {
                 Err(Error::new(ErrorKind::Interrupted, "interrupted: no result file is written"))
             }
-            outcome => conclude(&outcome?),
+            outcome => conclude(outcome?),
         }
     }
 }
@@ -67,27 +68,54 @@ fn progress_bar(is_shown: bool) -> ProgressBar {
 }
 
 /// Shows what came of it.
-fn conclude(outcome: &Outcome) -> Result<u8> {
+fn conclude(outcome: Outcome) -> Result<u8> {
     for (text, count) in outcome.failures.iter().take(SHOWN_FAILURES) {
-        let requests = crate::units::count(*count);
-        message(&format!("warning: {requests} requests failed: {text}"));
+        let requests = requests(*count);
+        message(&format!("warning: {requests} failed: {text}"));
     }
     terminal::print(&outcome.table)?;
-    if let Some(path) = &outcome.saved {
+    if let Some(Ok(path)) = &outcome.saved {
         message(&format!("result: {}", path.display()));
     }
     if outcome.is_interrupted {
         message("interrupted: shown is what had ended; no result file is written");
         return Ok(gate::INTERRUPTED);
     }
-    match outcome.failures.first_key_value() {
-        Some((text, _)) if outcome.completed == 0 => {
-            Err(Error::server("every request failed").with_cause(text.clone()).with_hint(
-                "send one with `inferometer preflight --url URL`, which names what is wrong",
-            ))
-        }
-        _ => Ok(gate::FINE),
+    if let Some(error) = failure(&outcome) {
+        return Err(error);
     }
+    outcome.saved.transpose().map(|_| gate::FINE)
+}
+
+/// Why the figures are not those of the whole benchmark.
+fn failure(outcome: &Outcome) -> Option<Error> {
+    let (most_seen, _) = outcome.failures.iter().max_by_key(|(_, count)| **count)?;
+    let sent = outcome.completed + outcome.failed;
+    let error = if outcome.completed == 0 {
+        Error::server("every request failed")
+            .with_cause(most_seen.clone())
+            .with_hint("send one with `inferometer preflight --url URL`, which names what is wrong")
+    } else if outcome.server.is_lost() {
+        let of = requests(sent);
+        Error::server(format!(
+            "the server {}: {} of {of} completed",
+            outcome.server.words(),
+            units::count(outcome.completed)
+        ))
+        .with_hint("look at the server's log, or at the gateway or port-forward before it")
+    } else if 2 * outcome.failed > sent {
+        let text = format!("{} of {} failed", units::count(outcome.failed), requests(sent));
+        Error::server(text).with_cause(most_seen.clone()).with_hint(
+            "the figures are those of the few that completed: lower the load, or look at the server's log",
+        )
+    } else {
+        return None;
+    };
+    Some(error)
+}
+
+fn requests(count: u64) -> String {
+    units::plural(usize::try_from(count).unwrap_or(usize::MAX), "request")
 }
 
 /// vLLM's parser takes underscores in the names of flags, and so does this command.

@@ -16,6 +16,6 @@ pub use finding_code::FindingCode;
 pub use gap_histogram::{GapHistogram, record_gaps};
 pub use itl_by_position::PositionGaps;
 pub use request::{Finish, Outcome, Part, RequestIdent, RequestRecord};
-pub use server_state::ServerState;
+pub use server_state::{Ended, ServerState};
 pub use stored::{StoredRound, StoredRun, StoredStart};
 pub use window::Window;

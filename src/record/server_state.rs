@@ -47,16 +47,42 @@ pub enum ServerState {
     },
 }
 
+/// How a request ended, as far as it tells of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// Its number in the order in which requests were begun.
+    pub number: u64,
+    /// When, ns on the client's clock; none: it was never sent.
+    pub at_ns: Option<u64>,
+    /// Why it failed; none: it was answered.
+    pub failure: Option<FailureKind>,
+    /// The status of the answer.
+    pub status: Option<u16>,
+}
+
 impl ServerState {
     /// The state that the requests of a round show.
     #[must_use]
     pub fn of(records: &[RequestRecord]) -> Self {
-        let mut ended: Vec<&RequestRecord> =
-            records.iter().filter(|r| r.outcome != Outcome::Cancelled).collect();
-        ended.sort_by_key(|r| r.ended_ns());
+        let counts = records.iter().filter(|r| r.outcome != Outcome::Cancelled);
+        let ended = |r: &RequestRecord| Ended {
+            number: r.index,
+            at_ns: r.ended_ns(),
+            failure: r.failure,
+            status: r.status,
+        };
+        Self::after(counts.map(ended).collect())
+    }
+
+    /// The state after requests that ended so.
+    #[must_use]
+    pub fn after(mut ended: Vec<Ended>) -> Self {
+        // An answer that had begun before the server was lost may end after requests that found nobody.
+        ended.sort_by_key(|request| request.number);
         if let Some(failure) = unreached(&ended) {
             return Self::StoppedAnswering { failure };
         }
+        ended.sort_by_key(|request| request.at_ns);
         if is_hung(&ended) {
             return Self::Hung;
         }
@@ -124,8 +150,8 @@ impl ServerState {
     }
 }
 
-/// How the last requests failed where none of them reached a server.
-fn unreached(ended: &[&RequestRecord]) -> Option<FailureKind> {
+/// How the requests that were begun last failed where none of them reached a server.
+fn unreached(ended: &[Ended]) -> Option<FailureKind> {
     let last = ended.iter().rev().map_while(|r| r.failure.filter(|k| k.is_unreached()));
     let mut last = last.peekable();
     let kind = *last.peek()?;
@@ -133,16 +159,16 @@ fn unreached(ended: &[&RequestRecord]) -> Option<FailureKind> {
 }
 
 /// Whether the round ended in silence: the last answers never came, or broke off, by the limits.
-fn is_hung(ended: &[&RequestRecord]) -> bool {
-    let silent = |r: &&&RequestRecord| r.failure.is_some_and(FailureKind::is_silence);
+fn is_hung(ended: &[Ended]) -> bool {
+    let silent = |r: &&Ended| r.failure.is_some_and(FailureKind::is_silence);
     let in_a_row = ended.iter().rev().take_while(silent).count();
-    let completed = ended.iter().filter(|r| r.outcome == Outcome::Completed).count();
+    let completed = ended.iter().filter(|r| r.failure.is_none()).count();
     in_a_row >= SILENT_LEAST || (in_a_row > 0 && completed == 0)
 }
 
 /// Degraded or refusing, where more failed than may.
-fn failing(ended: &[&RequestRecord]) -> Option<ServerState> {
-    let failed: Vec<&&RequestRecord> =
+fn failing(ended: &[Ended]) -> Option<ServerState> {
+    let failed: Vec<&Ended> =
         ended.iter().filter(|r| r.failure.is_some_and(|kind| !kind.is_clients())).collect();
     #[allow(clippy::cast_precision_loss)]
     let share = failed.len() as f64 / ended.len().max(1) as f64;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::reference_server::RequestTruth;
+use super::RequestTruth;
 use crate::record::{GapHistogram, RequestRecord};
 use crate::stats::{moments, quantile};
 use crate::units::ns_to_ms;

@@ -84,6 +84,14 @@ pub fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
+/// Refuses a path that names nothing, before time is spent on what would be read from it.
+///
+/// # Errors
+/// Where nothing has that name, or the folder may not be searched.
+pub fn must_exist(path: &Path) -> Result<()> {
+    fs::metadata(path).map(|_| ()).map_err(|error| failed("read", path, error))
+}
+
 /// Makes a folder and those above it.
 ///
 /// # Errors

@@ -105,6 +105,56 @@ fn a_server_that_does_not_come_up_is_waited_for_and_named() {
     assert!(said.stderr.contains("the server does not answer after 1 s"), "{}", said.stderr);
 }
 
+#[test]
+fn a_benchmark_that_its_server_did_not_serve_ends_with_an_error_after_the_table() {
+    for (fault, whole, causes) in [
+        ("skip=20,kind=refuse:3600s", false, &["the server stopped answering", "completed"][..]),
+        ("skip=20,kind=500", false, &["of 30 requests failed", "500 Internal"]),
+        ("skip=20,kind=500,limit=10", true, &["warning: 10 requests failed: 500"]),
+        ("skip=20,kind=500,limit=1", true, &["warning: 1 request failed: 500"]),
+    ] {
+        let server = simulator(|config| config.faults.push(fault.parse().unwrap()));
+        let place = Place::new();
+        let save = [
+            "--num-prompts=30",
+            "--max-concurrency=2",
+            "--save-result",
+            "--result-filename=f.json",
+        ];
+        let said = bench(&place, &server.url(), &save).ended_with(if whole { 0 } else { 3 });
+        assert!(said.stdout.contains("Serving Benchmark Result"), "{fault}: {}", said.stdout);
+        assert!(
+            result(&place, "f.json")["failed"].as_u64().unwrap() > 0,
+            "{fault}: the file is written"
+        );
+        for cause in causes {
+            assert!(said.stderr.contains(cause), "{fault}: {cause} in {}", said.stderr);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_told_before_anything_is_sent() {
+    let server = simulator(|_| {});
+    let place = Place::new();
+    place.write("file", "");
+    let url = server.url();
+    for (flags, cause) in [
+        (&["--dataset-name=sharegpt", "--dataset-path=none.json"][..], "cannot read `none.json`"),
+        (&["--extra-body", r#"{"stream": false}"#], "turns streaming off"),
+        (&["--extra-body", r#"{"n": 2}"#], "asks for several answers"),
+        (&["--save-result", "--result-dir=file/deeper"], "`--result-dir`"),
+    ] {
+        let said = bench(&place, &url, flags).ended_with(2).fit_to_read();
+        assert!(said.stderr.contains(cause), "{cause}: {}", said.stderr);
+        assert!(!said.stderr.contains("benchmarking"), "{cause}: {}", said.stderr);
+    }
+    assert!(server.take_truth().is_empty());
+    let said = bench(&place, "http://127.0.0.1:1", &[]).ended_with(3).fit_to_read();
+    assert!(said.stderr.contains("`--ready-check-timeout-sec"), "{}", said.stderr);
+    assert!(!said.stderr.contains("--server-cmd"), "{}", said.stderr);
+}
+
 /// A benchmark of a few requests, with more flags.
 fn bench(place: &Place, url: &str, flags: &[&str]) -> Said {
     let small = ["bench-serve", "--base-url", url, "--num-prompts", "8", "--output-len", "8"];
@@ -197,6 +247,9 @@ fn chat_files_and_adapters_are_sent() {
     assert!(said.stdout.contains("Successful requests:                     8"), "{}", said.stdout);
     place.write("prompts.jsonl", "{\"prompt\": \"say something\", \"output_tokens\": 3}\n");
     let custom = ["--dataset-name=custom", "--dataset-path=prompts.jsonl", "--num_prompts=2"];
+    let prefixes = ["--dataset-name=prefix_repetition", "--prefix-repetition-num-prefixes=3"];
+    let said = bench(&place, &server.url(), &prefixes[..]).ended_with(0);
+    assert!(said.stderr.contains("gives 6 requests of the 8 asked for"), "{}", said.stderr);
     let base = ["bench-serve", "--base-url", &server.url(), "--custom-output-len=-1"];
     let said = place.run(&[&base[..], &custom].concat()).ended_with(0);
     assert!(said.stdout.contains("Total generated tokens:                  6"), "{}", said.stdout);

@@ -10,7 +10,7 @@ use crate::bench_serve::options::{
 };
 use crate::bench_serve::vllm_arrivals::{Arrivals, RampStrategy, RampUp};
 use crate::error::{Error, Result};
-use crate::settings::{ApiChoice, Settings, TriState};
+use crate::settings::{ApiChoice, Settings, TriState, extra_body};
 use crate::store::files;
 
 /// Names of the completions API.
@@ -113,6 +113,8 @@ fn dataset(command: &BenchServeArgs) -> Result<Dataset> {
             Error::usage(format!("the dataset `{name}` needs a file"))
                 .with_hint("add `--dataset-path PATH`")
         })?;
+        // Found before the server is asked anything.
+        files::must_exist(&path)?;
         Ok::<_, Error>(FileOptions {
             path,
             output_len,
@@ -249,6 +251,7 @@ fn extra_body(command: &BenchServeArgs) -> Result<Map<String, Value>> {
         let extra: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
             Error::usage("`--extra-body` is not a JSON object").with_cause(error)
         })?;
+        extra_body::check(&extra)?;
         fields.extend(extra);
     }
     Ok(fields)
