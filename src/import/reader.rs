@@ -233,7 +233,7 @@ fn foreign(object: &Map<String, Value>) -> String {
     } else if has(&["elapsed_time", "tokens_per_second"]) {
         "it is a result of `vllm bench throughput`: offline, no serving load".to_owned()
     } else {
-        format!("it is not a result file of a known client ({KNOWN})")
+        "it is not a result file of a known client".to_owned()
     }
 }
 
