@@ -244,6 +244,7 @@ fn requests(round: &StoredRound, load: Load) -> (Vec<RequestRecord>, GapHistogra
             worst_gap_ns: Some(gap_ns),
             finish: None,
             connection_reused: Some(true),
+            resent: false,
         }
     };
     let records = (0..REQUESTS).map(record).collect();

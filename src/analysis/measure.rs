@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::{Design, Side};
 use crate::record::stored::RoundStatus;
-use crate::record::{Outcome, RequestRecord, ServerState, StoredRound, StoredRun};
+use crate::record::{FindingCode, Outcome, RequestRecord, ServerState, StoredRound, StoredRun};
 use crate::report::{Lengths, Samples};
 use crate::scenario::Slo;
 use crate::store::{RoundData, Store};
@@ -169,12 +169,21 @@ fn measured_start(
         identity,
         status: worst(rounds.iter().map(|r| r.round.status)),
         server: rounds.iter().fold(ServerState::Ran, |w, r| w.worse(r.round.server.clone())),
+        contradiction: contradiction(run, &first.point),
         health: rounds.iter().map(|r| r.round.health.clone()).collect(),
         warm_up: rounds.last().and_then(|r| r.round.warm_up),
         attempted: summary.completed + summary.failed,
         summary,
         ttft_trend: summary::steadiness::thirds_ratio(rounds[0].records),
     }
+}
+
+/// What an import found contradictory in the file of a load point.
+fn contradiction(run: &StoredRun, point: &str) -> Option<String> {
+    let found = run.findings.iter().find(|finding| {
+        finding.code == FindingCode::Contradiction && finding.point.as_deref() == Some(point)
+    });
+    found.map(|finding| finding.text.clone())
 }
 
 /// The worst of several statuses.

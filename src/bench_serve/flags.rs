@@ -74,15 +74,26 @@ pub(crate) fn find(name: &str) -> Option<VllmFlag> {
 }
 
 /// The hint for a flag that was given to `run`, which does not have it.
-pub(crate) fn hint_for_run(name: &str) -> Option<String> {
+pub(crate) fn hint_for_run(name: &str, value: Option<&str>) -> Option<String> {
     let flag = find(name)?;
-    let instead = flag.in_run?;
+    let instead = with_number(flag.in_run?, value.and_then(|value| value.parse().ok()));
     Some(match flag.handling {
-        Handling::Refused => instead.to_owned(),
+        Handling::Refused => instead,
         _ => format!(
             "{instead}. `inferometer bench-serve` takes a whole `vllm bench serve` command as it is"
         ),
     })
+}
+
+/// A hint that proposes a field of the extra body, with the number that was given.
+fn with_number(hint: &str, given: Option<f64>) -> String {
+    let (Some(given), Some((field, rest))) = (given, hint.split_once("\": ")) else {
+        return hint.to_owned();
+    };
+    match rest.split_once('}') {
+        Some((_, end)) => format!("{field}\": {given}}}{end}"),
+        None => hint.to_owned(),
+    }
 }
 
 fn read(line: &'static str) -> Option<VllmFlag> {

@@ -233,7 +233,8 @@ pub(super) fn differences(sent: &Sent) -> Vec<String> {
     let mut lines = Vec::new();
     let broken = count(&|a| {
         let failure = a.exchange.failure.as_ref().map(|failure| failure.kind);
-        !a.chunks_ns.is_empty() && failure.is_some_and(|kind| kind != FailureKind::Cancelled)
+        let broke_off = |kind| kind != FailureKind::Cancelled && !FailureKind::is_silence(kind);
+        !a.chunks_ns.is_empty() && failure.is_some_and(broke_off)
     });
     if broken > 0 {
         lines.push(format!(
@@ -246,8 +247,8 @@ pub(super) fn differences(sent: &Sent) -> Vec<String> {
     });
     if counted > 0 {
         lines.push(format!(
-            "{counted} answers came without usage: their output tokens are events here, \
-             tokenized text in vLLM's client"
+            "{} came without usage: output tokens are events here, tokenized text in vLLM's client",
+            plural(counted, "answer")
         ));
     }
     lines

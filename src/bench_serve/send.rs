@@ -16,7 +16,7 @@ use crate::api::{Dialect, GenerateRequest, Place, StreamEvent};
 use crate::clock::Clock;
 use crate::drive::{Interrupt, Urgency};
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::{Client, Exchange};
+use crate::transport::{Client, Exchange, FailureKind};
 use crate::units::s_to_ns;
 
 /// The system wakes a sleeper up to about this late; the rest is waited out by yielding.
@@ -67,7 +67,7 @@ pub(super) struct Sent {
     pub(super) answers: Vec<Answer>,
     pub(super) begin_ns: u64,
     pub(super) end_ns: u64,
-    /// Whether the user stopped it: some requests were then not sent.
+    /// Whether the user stopped it before the last answer had come.
     pub(super) is_interrupted: bool,
 }
 
@@ -111,7 +111,6 @@ impl Sender {
                 Some(arrival) = pacer.arrivals.recv() => waiting.push_back(arrival),
             }
         }
-        let is_interrupted = answers.len() < samples.len();
         answers.sort_by_key(|answer| answer.index);
         Ok(Sent { answers, begin_ns, end_ns, is_interrupted })
     }
@@ -129,8 +128,13 @@ impl Sender {
         let stop = std::future::pending();
         let sending =
             self.client.exchange_within(self.clock, &watch, body, None, sample.output_tokens, stop);
-        let exchange = Box::pin(sending).await;
+        let mut exchange = Box::pin(sending).await;
         let Seen { chunks_ns, text } = watch.seen.into_inner().unwrap_or_default();
+        let is_empty = exchange.failure.as_ref().is_some_and(|f| f.kind == FailureKind::Empty);
+        if is_empty && exchange.finish_reason.is_some() && !chunks_ns.is_empty() {
+            // The model ended at once: an answer without text, which vLLM's client takes as complete.
+            exchange.failure = None;
+        }
         let Arrival { index, arrived_ns } = arrival;
         let ended_ns = self.clock.now_ns();
         Answer { index, arrived_ns, begun_ns, ended_ns, chunks_ns, text, exchange }

@@ -186,7 +186,7 @@ fn header(text: &str) -> Result<(String, String)> {
         // Not repeated: a key may have been given in a header's place.
         let letters = text.chars().count();
         Error::usage(format!("a header of {letters} letters has no name"))
-            .with_hint("write `--header 'NAME: VALUE'`")
+            .with_hint("write `--header NAME=VALUE`")
     })
 }
 

@@ -1,7 +1,11 @@
 //! `bench-serve`: the command line of `vllm bench serve`, checked and handed on.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use signal_hook::consts::SIGINT;
 
 use args::BenchServeArgs;
 
@@ -22,6 +26,7 @@ const SHOWN_FAILURES: usize = 10;
 ///
 /// docs/vllm.md lists every flag of vLLM's client and what becomes of it.
 #[derive(Debug, Clone, Args)]
+#[command(allow_negative_numbers = true)]
 pub(super) struct BenchServeCommand {
     #[command(flatten)]
     args: BenchServeArgs,
@@ -43,15 +48,25 @@ impl BenchServeCommand {
             }
         };
         let interrupt = Interrupt::new();
+        let ctrl_c = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGINT, Arc::clone(&ctrl_c)).map_err(|error| {
+            Error::new(ErrorKind::Client, "cannot listen for Ctrl-C").with_cause(error)
+        })?;
         let job = bench_serve::run(&options, &interrupt, &mut listener);
         let outcome = super::run::until_told_to_leave(&interrupt, Urgency::Drain, Box::pin(job));
         bar.finish_and_clear();
-        match outcome {
+        let code = match outcome {
             Err(error) if error.kind() == ErrorKind::Interrupted => {
-                Err(Error::new(ErrorKind::Interrupted, "interrupted: no result file is written"))
+                message("interrupted: no result file is written");
+                gate::INTERRUPTED
             }
-            outcome => conclude(outcome?),
+            outcome => conclude(outcome?)?,
+        };
+        if code == gate::INTERRUPTED && ctrl_c.load(Ordering::Relaxed) {
+            // A shell goes on with its loop unless the program dies of the signal, as vLLM's client does.
+            let _ = signal_hook::low_level::emulate_default_handler(SIGINT);
         }
+        Ok(code)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::record::{StoredRun, Window};
 use crate::report::terminal;
 use crate::report::view::severity_label;
 use crate::scenario::Load;
-use crate::settings::Settings;
+use crate::settings::{Settings, value};
 use crate::store::{Baseline, Store, files};
 use crate::summary::{self, RoundInput, lockstep};
 use crate::units::s_to_ns;
@@ -144,6 +144,7 @@ fn facts(given: &[String]) -> Result<BTreeMap<String, String>> {
                 Error::usage(format!("`{text}` is not a fact"))
                     .with_hint("write `--metadata NAME=VALUE`")
             })?;
+        value::public(name.trim())?;
         Ok((name.trim().to_owned(), value.trim().to_owned()))
     };
     given.iter().map(fact).collect()

@@ -161,8 +161,17 @@ fn vllm_flag(error: &clap::Error) -> Option<Error> {
         return None;
     }
     let ContextValue::String(flag) = error.get(ContextKind::InvalidArg)? else { return None };
-    let hint = flags::hint_for_run(flag)?;
+    let hint = flags::hint_for_run(flag, value_of(flag).as_deref())?;
     Some(Error::usage(format!("`{flag}` is a flag of `vllm bench serve`")).with_hint(hint))
+}
+
+/// The word that the command line gives to a flag.
+fn value_of(flag: &str) -> Option<String> {
+    let mut words = std::env::args().skip_while(|word| word.split('=').next() != Some(flag));
+    match words.next()?.split_once('=') {
+        Some((_, value)) => Some(value.to_owned()),
+        None => words.next(),
+    }
 }
 
 /// The exit code of a command; an error goes to stderr.

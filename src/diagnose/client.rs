@@ -142,7 +142,6 @@ mod tests {
 
     fn round(health: Health) -> RoundNotes {
         RoundNotes {
-            lost: false,
             health,
             sends: 100,
             status: RoundStatus::Complete,

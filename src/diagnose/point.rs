@@ -16,6 +16,7 @@ use crate::record::{Finding, FindingCode, Severity, StoredRound, Window};
 use crate::scenario::{Load, LoadPoint};
 use crate::summary::{self, Summary, lockstep, steadiness};
 use crate::transport::FailureKind;
+use crate::units;
 
 /// A fault of this many of a load point's rounds is the load point's (D.8: 20 % of the starts make a cell
 /// invalid).
@@ -27,6 +28,8 @@ const FEWEST_E2E: f64 = 3.0;
 /// Time at a cap on requests in flight that is worth a sentence; above the second it shapes the figures.
 const CAP_NOTED: f64 = 0.01;
 const CAP_SHAPES: f64 = 0.20;
+/// Requests sent again, as a share, that are more than a race between a pause and a keep-alive.
+const MANY_RESENT: f64 = 0.05;
 
 /// What the rounds of one load point on one side have told so far.
 #[derive(Debug)]
@@ -54,8 +57,6 @@ pub(crate) struct RoundNotes {
     /// Requests sent inside the window.
     pub(crate) sends: usize,
     pub(crate) status: RoundStatus,
-    /// Whether the server was lost in it.
-    pub(crate) lost: bool,
     pub(crate) ttft_p50_ms: f64,
     pub(crate) ttft_count: u64,
     pub(crate) qps: Option<f64>,
@@ -109,7 +110,6 @@ impl PointNotes {
             health: round.health.clone(),
             sends: sends_inside(&outcome.records, Window::of(round)).count(),
             status: round.status,
-            lost: round.server.is_lost(),
             ttft_p50_ms: summary.get(Measure::TTFT_P50).unwrap_or(0.0),
             ttft_count: summary.completed,
             qps: summary.request_throughput,
@@ -191,26 +191,42 @@ impl PointNotes {
                 Finding::new(FindingCode::RateLimited, Severity::Warning, text).with_hint(hint),
             );
         }
-        let lost = self.rounds.iter().any(|round| round.lost);
-        if let Some(n) = times(FailureKind::StaleConnection).filter(|_| !lost) {
-            let text = format!(
-                "{} met a connection that the server had already closed: no fault of its engine",
-                of_all(n)
-            );
-            let hint = "its keep-alive is shorter than the pauses between requests: lengthen it";
-            found.push(
-                Finding::new(FindingCode::StaleConnections, Severity::Note, text).with_hint(hint),
-            );
-        }
-        found.extend(self.other_failures(lost));
+        found.extend(self.resent());
+        found.extend(self.other_failures());
         found
     }
 
+    /// Requests whose connection the server was closing just then.
+    fn resent(&self) -> Option<Finding> {
+        let resent: u64 = self.rounds.iter().map(|round| round.health.resent).sum();
+        if resent == 0 {
+            return None;
+        }
+        let requests = units::plural(usize::try_from(resent).unwrap_or(usize::MAX), "request");
+        let text = format!(
+            "{requests} met a connection that the server was closing, and went to a new one: the clock of \
+             each runs from its first send"
+        );
+        #[allow(clippy::cast_precision_loss)] // counts of requests
+        let share = resent as f64 / self.sent.max(1) as f64;
+        let (severity, hint) = if share > MANY_RESENT {
+            (
+                Severity::Warning,
+                "a keep-alive that is too short closes few: does a server or gateway reset requests?",
+            )
+        } else {
+            (
+                Severity::Note,
+                "its keep-alive is shorter than the pauses between requests: lengthen it",
+            )
+        };
+        Some(Finding::new(FindingCode::StaleConnections, severity, text).with_hint(hint))
+    }
+
     /// The failures that no finding of their own names.
-    fn other_failures(&self, lost: bool) -> Option<Finding> {
+    fn other_failures(&self) -> Option<Finding> {
         let is_told = |kind: FailureKind| match kind {
             FailureKind::RateLimited => true,
-            FailureKind::StaleConnection => !lost,
             kind => kind.is_clients(),
         };
         let failures: BTreeMap<FailureKind, u64> =

@@ -47,6 +47,10 @@ pub fn faults(start: &MeasuredStart, point: &LoadPoint, idle_lag_ms: f64) -> Vec
     for health in start.health.iter().filter(|_| !start.status.is_failing()) {
         found.extend(health_faults(health, ttft_p50, point.load, idle_lag_ms));
     }
+    found.extend(start.contradiction.iter().map(|text| Fault {
+        reach: Reach::All,
+        finding: Finding::new(FindingCode::Contradiction, Severity::Invalid, text.clone()),
+    }));
     match start.status {
         RoundStatus::Saturated => found.push(Fault {
             reach: Reach::Latencies,

@@ -5,6 +5,15 @@
 use super::measured::{Measured, Point};
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
+use crate::record::stored::DEFINITIONS;
+
+/// What the metric is; in a run of another client, as that client defines it.
+fn definition(measured: &Measured<'_>, metric: Metric) -> String {
+    match measured.run.definitions == DEFINITIONS {
+        true => metric.definition().to_owned(),
+        false => format!("{} as {} defines it", metric.label(), measured.run.tool),
+    }
+}
 
 /// The document. Latencies are in seconds, shares are ratios, as Prometheus has it.
 pub(super) fn render(measured: &Measured<'_>) -> String {
@@ -19,7 +28,7 @@ pub(super) fn render(measured: &Measured<'_>) -> String {
         if !unit.is_empty() {
             text.push_str(&format!("# UNIT {name} {unit}\n"));
         }
-        text.push_str(&format!("# HELP {name} {}.\n", escaped(metric.definition())));
+        text.push_str(&format!("# HELP {name} {}.\n", escaped(&definition(measured, metric))));
         text.push_str(&lines);
     }
     let ended = measured.run.ended_at.unwrap_or(measured.run.started_at);

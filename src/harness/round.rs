@@ -210,8 +210,10 @@ impl Session<'_> {
         let first = Plan::first_prompt(start, plan) + plan.first_prompt;
         let planned = self.plan.points.iter().chain([&plan.point]);
         let highest = planned.map(|p| in_flight(p.load)).max().unwrap_or(1);
-        let client =
-            server_handle::client(&live.url, self.settings, highest as usize + SPARE_CONNECTIONS)?;
+        let closes = self.sides.get(&start.side).map(|side| Arc::clone(&side.closes_unannounced));
+        let pool = highest as usize + SPARE_CONNECTIONS;
+        let closes = closes.unwrap_or_default();
+        let client = server_handle::load_client(&live.url, self.settings, pool, closes)?;
         Ok(Arc::new(Wire {
             client,
             dialect: self.dialect(report.api),

@@ -1,6 +1,8 @@
 //! One side's server, whoever starts it: the embedded simulator, a command, hooks or somebody else.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use crate::clock::Clock;
 use crate::error::{Error, Result};
@@ -226,6 +228,16 @@ fn simulator(preset: &str, slowdown: f64) -> Result<SimConfig> {
 
 /// A client for `url` with the run's key, headers and limits.
 pub(crate) fn client(url: &str, settings: &Settings, pool: usize) -> Result<Client> {
+    load_client(url, settings, pool, Arc::default())
+}
+
+/// As [`client`], with what is known of how the server closes connections.
+pub(super) fn load_client(
+    url: &str,
+    settings: &Settings,
+    pool: usize,
+    closes_unannounced: Arc<AtomicBool>,
+) -> Result<Client> {
     let ca_cert_pem = match &settings.ca_cert {
         Some(path) => Some(crate::store::files::read_text(path)?.into_bytes()),
         None => None,
@@ -239,6 +251,7 @@ pub(crate) fn client(url: &str, settings: &Settings, pool: usize) -> Result<Clie
         ca_cert_pem,
         insecure: settings.insecure,
         pool,
+        closes_unannounced,
     })
 }
 

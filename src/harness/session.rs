@@ -1,6 +1,8 @@
 //! The run itself: starts, rounds, records. Everything measured is on disk after each round.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::extensions::Extensions;
 use super::prompt_files::PromptFiles;
@@ -89,6 +91,8 @@ pub(super) struct SideState {
     pub(super) wire: Option<LiveWire>,
     /// In a row.
     pub(super) failed_starts: u32,
+    /// Whether the server was seen to close connections without announcing it: true of all its starts.
+    pub(super) closes_unannounced: Arc<AtomicBool>,
 }
 
 /// A start that can be sent to.
@@ -125,7 +129,16 @@ impl<'a> Session<'a> {
         for (side, target) in server_handle::targets(settings) {
             let server = SideServer::new(side, &target, settings, store, &run.id)?;
             run.sides.entry(side).or_default().label = server.label();
-            sides.insert(side, SideState { server, preflight: None, wire: None, failed_starts: 0 });
+            sides.insert(
+                side,
+                SideState {
+                    server,
+                    preflight: None,
+                    wire: None,
+                    failed_starts: 0,
+                    closes_unannounced: Arc::default(),
+                },
+            );
         }
         let notes = Notes::new();
         Ok(Self {

@@ -13,6 +13,9 @@ const OVER_CAP: f64 = 0.10;
 /// Less than this share of the concurrency in flight means that it was not kept up.
 const UNDER_CAP: f64 = 0.5;
 
+/// The tokens after the first may seem to take this much longer than the whole answer, where lengths differ.
+const PARTS_OVER_WHOLE: f64 = 1.5;
+
 /// This many requests for each slot make the ramp and the drain small.
 const REQUESTS_PER_SLOT: u64 = 8;
 
@@ -21,7 +24,40 @@ pub(super) fn contradictions(result: &ToolResult) -> Vec<String> {
     let mut found: Vec<String> = rates(result).into_iter().flatten().collect();
     found.extend(in_flight(result));
     found.extend(percentiles(result));
+    found.extend(counts(result));
+    found.extend(parts(result));
     found
+}
+
+/// More requests than were asked for.
+fn counts(result: &ToolResult) -> Option<String> {
+    let (asked, completed) = (result.num_prompts?, result.completed);
+    (completed > u64::from(asked))
+        .then(|| format!("{completed} requests completed, {asked} were asked for"))
+}
+
+/// The first token, and the tokens after it, take no longer than the whole answer.
+fn parts(result: &ToolResult) -> Option<String> {
+    let mean = |name: &str| result.reported.get(name).copied();
+    let (whole, first) = (mean("e2el_mean")?, mean("ttft_mean")?);
+    #[allow(clippy::cast_precision_loss)] // counts of tokens and requests
+    let later = result
+        .output_tokens
+        .map_or(0.0, |tokens| (tokens as f64 / result.completed.max(1) as f64 - 1.0).max(0.0));
+    let rest = mean("tpot_mean").map_or(0.0, |tpot| tpot * later);
+    let said = |what: &str, ms: f64| {
+        format!(
+            "{what} of {} ms contradicts mean E2EL of {} ms",
+            significant(ms),
+            significant(whole)
+        )
+    };
+    if first > whole * (1.0 + AGREE_WITHIN) {
+        return Some(said("mean TTFT", first));
+    }
+    // Means of TPOT over requests of different lengths are no exact part of the whole.
+    (rest > whole * PARTS_OVER_WHOLE)
+        .then(|| said("mean TPOT over the tokens after the first", rest))
 }
 
 /// Rates against counts and time.

@@ -247,6 +247,7 @@ impl Details {
             worst_gap_ns: gaps.iter().copied().reduce(f64::max).map(s_to_ns),
             finish: None,
             connection_reused: None,
+            resent: false,
         }
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn of_run(results: &[&ToolResult]) -> Vec<Finding> {
         Finding::new(
             FindingCode::NoStarts,
             Severity::Warning,
-            "the files do not say when the server was restarted: those of one import are taken as one start, and one start carries no verdict",
+            "the files do not say when the server was restarted: those of one import are taken as one start, against which only large changes can be called",
         )
         .with_hint("import the files of each further start with `--append`; or `inferometer run --server-cmd … --against-cmd …` restarts both sides"),
         note(
@@ -81,7 +81,7 @@ pub(super) fn of_run(results: &[&ToolResult]) -> Vec<Finding> {
         FindingCode::NoSends,
         &|r| some(r, |d| d.sends() == Sends::Unknown),
         "no send times are kept{where}: nothing is shown over time, and waves do not show",
-        "a later version of the client may keep them",
+        detailed,
     );
     lacking(
         FindingCode::NoFailures,
@@ -133,7 +133,7 @@ pub(super) fn of_result(id: &str, result: &ToolResult) -> Vec<Finding> {
         find(FindingCode::CountsDiffer, Severity::Warning, text);
     }
     for text in check::contradictions(result) {
-        find(FindingCode::Contradiction, Severity::Warning, text);
+        find(FindingCode::Contradiction, Severity::Invalid, text);
     }
     for note in &result.notes {
         find(note.code.clone(), note.severity, note.text.clone());

@@ -13,7 +13,9 @@ use super::source::PassedOver;
 use crate::error::{Error, Result};
 use crate::plan::{Design, Phase, Side};
 use crate::record::stored::{Health, RoundStatus, RunStatus, SCHEMA, StoredPoint, StoredSide};
-use crate::record::{Finding, FindingCode, Severity, StoredRound, StoredRun, StoredStart};
+use crate::record::{
+    Finding, FindingCode, ServerState, Severity, StoredRound, StoredRun, StoredStart,
+};
 use crate::rng::Seed;
 use crate::scenario::content_hash::fnv1a_128;
 use crate::scenario::{LoadPoint, PromptSpec};
@@ -60,11 +62,12 @@ pub(super) fn assemble(
                 point: point.clone(),
             });
         }
-        let round = round(order, &id, *pass, result);
+        let mut round = round(order, &id, *pass, result);
         *pass += 1;
         run.findings.extend(findings::of_result(&id, result));
         let Measured { records, itl, icl } =
             result.details.as_ref().map(|d| d.measured(round.round)).unwrap_or_default();
+        round.server = ServerState::of(&records);
         run.rounds.push(round.clone());
         let sends = result.details.as_ref().map_or(Sends::Unknown, Details::sends);
         rounds.push(ImportedRound { round, records, itl, icl, sends });
@@ -196,7 +199,7 @@ fn began_at(result: &ToolResult) -> Option<jiff::Timestamp> {
 fn round(order: &Order<'_>, id: &str, pass: u32, result: &ToolResult) -> StoredRound {
     #[allow(clippy::cast_precision_loss)] // counts of requests
     let share = result.failed.unwrap_or(0) as f64 / result.attempted().max(1) as f64;
-    let overloaded = share > OVERLOADED_SHARE || result.completed == 0;
+    let overloaded = share > OVERLOADED_SHARE;
     StoredRound {
         point: id.to_owned(),
         phase: Phase::Load,
@@ -209,13 +212,17 @@ fn round(order: &Order<'_>, id: &str, pass: u32, result: &ToolResult) -> StoredR
         at: began_at(result).unwrap_or(order.at),
         window_open_ns: 0,
         window_close_ns: s_to_ns(result.duration_s),
-        status: if overloaded { RoundStatus::Overloaded } else { RoundStatus::Complete },
+        status: match (result.completed, overloaded) {
+            (0, _) => RoundStatus::Stopped,
+            (_, true) => RoundStatus::Overloaded,
+            (_, false) => RoundStatus::Complete,
+        },
         warm_up: None,
         health: Health::default(),
         telemetry: BTreeMap::new(),
         series: BTreeMap::new(),
         reported: result.reported.clone(),
-        server: crate::record::ServerState::Ran,
+        server: ServerState::Ran,
         itl_by_position_ms: Vec::new(),
     }
 }

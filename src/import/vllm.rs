@@ -11,6 +11,7 @@ use super::fields::Fields;
 use super::result::{Tool, ToolResult};
 use super::serving;
 use crate::error::Result;
+use crate::settings::is_secret_name;
 
 /// TTFT is any first chunk with `choices`, from the send; ITL the gap between two chunks; rates
 /// divide by the whole run with ramp and drain.
@@ -20,6 +21,9 @@ pub(super) const TOOL: Tool = Tool {
     measures: "TTFT ends at the first chunk of any kind and counts from the send, throughput counts ramp and drain",
     keeps_requests: "`--save-detailed` keeps them",
 };
+
+/// The same file, written by `inferometer bench-serve` by the same definitions.
+const BENCH_SERVE: Tool = Tool { name: "inferometer bench-serve", ..TOOL };
 
 /// Facts of the tool that are kept as settings.
 const SETTINGS: [&str; 6] =
@@ -72,9 +76,10 @@ pub(super) fn recognises(object: &Map<String, Value>) -> bool {
 /// # Errors
 /// If a field is missing or makes no sense.
 pub(super) fn read(source: String, object: Map<String, Value>) -> Result<ToolResult> {
+    let is_ours = object.get("inferometer").is_some_and(Value::is_object);
     let fields = Fields::new(source, TOOL.name, object);
     fields.require(&["model_id", "duration", "completed", "request_rate|max_concurrency"])?;
-    let (mut result, fields) = serving::read(&TOOL, fields)?;
+    let (mut result, fields) = serving::read(if is_ours { &BENCH_SERVE } else { &TOOL }, fields)?;
     result.model = fields.text("model_id")?.unwrap_or_default().to_owned();
     result.api = api(&fields)?;
     result.settings = settings(&fields);
@@ -111,7 +116,12 @@ fn metadata(fields: &Fields) -> BTreeMap<String, String> {
             || name.ends_with("_ms")
     };
     let given = fields.scalars().filter(|(name, _)| !own(name));
-    given.map(|(name, text)| (name.to_owned(), text)).collect()
+    // A file may hold what its writer should not have stored.
+    let kept = |name: &str, text: String| match is_secret_name(name) {
+        true => "[redacted]".to_owned(),
+        false => text,
+    };
+    given.map(|(name, text)| (name.to_owned(), kept(name, text))).collect()
 }
 
 /// The file has the client's local time without a zone; it is read as UTC.

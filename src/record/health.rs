@@ -50,6 +50,7 @@ impl Health {
             offered_per_s: load.arrivals.and_then(|n| per_s(as_f64(n))),
             sent_per_s: per_s(as_f64(sent.len() as u64)),
             completion_ratio: load.arrivals.and_then(|n| ratio(completed.len() as u64, n)),
+            resent: records.iter().filter(|r| r.resent).count() as u64,
             ..Self::default()
         }
     }

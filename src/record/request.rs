@@ -108,6 +108,9 @@ pub struct RequestRecord {
     pub coalesced_events: u32,
     pub worst_gap_ns: Option<u64>,
     pub connection_reused: Option<bool>,
+    /// Sent a second time, because the server was closing the first connection.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resent: bool,
 }
 
 /// Where a request belongs.
@@ -179,6 +182,7 @@ impl RequestRecord {
                 .unwrap_or(u32::MAX),
             worst_gap_ns: gaps().max(),
             connection_reused: timeline.connection_reused,
+            resent: timeline.resent,
         }
     }
 
@@ -257,6 +261,7 @@ mod tests {
                 first_byte_ns: Some(9_000_000),
                 end_ns: Some(60_000_000),
                 connection_reused: Some(true),
+                resent: false,
                 connect_ns: None,
                 events,
             },

@@ -321,6 +321,14 @@ pub struct Health {
     pub sent_per_s: Option<f64>,
     /// Completions / realised arrivals in the window.
     pub completion_ratio: Option<f64>,
+    /// Requests sent a second time, because the server was closing their connection.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub resent: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Keeps NaN and infinity out of files. An optional number needs no help: serde_json writes null.

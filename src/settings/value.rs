@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use crate::error::{Error, Result as Checked};
 use crate::units;
 
 /// More starts or rounds than anybody waits for.
@@ -114,7 +115,24 @@ pub(crate) fn pair(text: &str) -> Option<(String, String)> {
 }
 
 pub(super) fn fact(text: &str) -> Result<(String, String), String> {
-    pair(text).ok_or_else(|| format!("metadata `{text}` has no key: write `KEY=VALUE`"))
+    let fact =
+        pair(text).ok_or_else(|| format!("metadata `{text}` has no key: write `KEY=VALUE`"))?;
+    public(&fact.0).map_err(|error| error.to_string())?;
+    Ok(fact)
+}
+
+/// Refuses metadata under the name of a secret: it would be stored as it is.
+///
+/// # Errors
+/// Where the name is one of secrets, such as `api_key`.
+pub(crate) fn public(name: &str) -> Checked<()> {
+    if super::is_secret_name(name) {
+        return Err(Error::usage(format!(
+            "metadata `{name}` is stored as it is, and named as a secret"
+        ))
+        .with_hint("leave it out, or give it another name"));
+    }
+    Ok(())
 }
 
 /// Facts as text: `2048`, `true` and `"fp8"` are all fine, tables are not.

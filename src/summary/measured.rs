@@ -24,6 +24,8 @@ pub struct MeasuredStart {
     pub status: RoundStatus,
     /// What happened to the server, the gravest of its rounds.
     pub server: ServerState,
+    /// Which of its figures, taken from another tool's file, contradict one another.
+    pub contradiction: Option<String>,
     /// The health of each round.
     pub health: Vec<Health>,
     /// The warm-up of its last round.

@@ -2,7 +2,7 @@
 
 use super::{Distribution, RoundInput, Summary, values_ms};
 use crate::metric::{Metric, Statistic};
-use crate::record::{Outcome, StoredRound, Window};
+use crate::record::{Outcome, RequestRecord, StoredRound, Window};
 use crate::units::ns_to_s;
 
 /// Lays reported figures over a summary: distributions that the requests cannot give, and counts of
@@ -23,15 +23,22 @@ pub(super) fn fill(summary: &mut Summary, rounds: &[RoundInput<'_>]) {
     for round in rounds.iter().filter(|input| input.records.is_empty()).map(|input| input.round) {
         summary.completed += count(round, "completed");
         summary.failed += count(round, "failed");
-        summary.input_tokens += count(round, "input_tokens");
-        summary.output_tokens += count(round, "output_tokens");
+    }
+    for input in rounds {
+        let knows = |tokens: fn(&RequestRecord) -> bool| input.records.iter().any(tokens);
+        if !knows(|r| r.input_tokens.is_some() || r.input_tokens_asked > 0) {
+            summary.input_tokens += count(input.round, "input_tokens");
+        }
+        if !knows(|record| record.output_tokens.is_some()) {
+            summary.output_tokens += count(input.round, "output_tokens");
+        }
     }
 }
 
 /// Sum of the times that the requests were in flight, s; not a number where one has no end.
 pub(super) fn in_flight_s(input: &RoundInput<'_>) -> f64 {
     let window = Window::of(input.round);
-    let known = |record: &crate::record::RequestRecord| {
+    let known = |record: &RequestRecord| {
         record.outcome != Outcome::Completed || record.ended_ns().is_some()
     };
     if input.records.is_empty() || !input.records.iter().all(known) {

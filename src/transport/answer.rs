@@ -1,6 +1,10 @@
 //! An answer: its head, and its body on the connection that carries it.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::uri::{InvalidUri, PathAndQuery};
@@ -11,6 +15,11 @@ use super::connection::{Connection, ConnectionError};
 use super::pool::{ConnectionInfo, ConnectionPool};
 use super::redact::Redactor;
 use crate::settings::Timeouts;
+
+/// How long the end of a body may take after its answer is over.
+const DRAIN_LIMIT: Duration = Duration::from_secs(1);
+/// How much may come until then, bytes.
+const DRAINED_BYTES: usize = 64 * 1024;
 
 /// A request about to be sent, and what surrounds it.
 pub(super) struct Outgoing<'a> {
@@ -67,6 +76,33 @@ impl Answer {
             pool.put(connection, self.info);
         }
         Ok(chunk)
+    }
+
+    /// Reads a body whose answer is over to its end, which frees its connection. The end mostly lies
+    /// in the read that is done already; one that takes longer is waited for by a task of its own,
+    /// within limits, beyond which the connection is closed.
+    pub(super) async fn drain_aside(mut self) {
+        let at_once = poll_fn(|cx| Poll::Ready(pin!(drain(&mut self)).poll(cx).is_ready())).await;
+        let Some(place) = self.body.as_ref().and_then(|body| body.pool.drain_place()) else {
+            return;
+        };
+        if !at_once {
+            tokio::spawn(async move {
+                let _ = tokio::time::timeout(DRAIN_LIMIT, drain(&mut self)).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+/// Reads what is left of a body, within the limit on bytes.
+async fn drain(answer: &mut Answer) {
+    let mut left = DRAINED_BYTES;
+    while let Ok(Some(chunk)) = answer.chunk().await {
+        left = left.saturating_sub(chunk.len());
+        if left == 0 {
+            return;
+        }
     }
 }
 

@@ -18,6 +18,11 @@ const MAX_CAUSES: usize = 16;
 /// without a byte had taken the request: the server gave it up.
 const STALE_LIMIT: Duration = Duration::from_millis(500);
 
+/// Whether a request met a connection that the server was closing, `waited` after it was sent.
+pub(super) fn is_stale(error: &ConnectionError, waited: Duration) -> bool {
+    streamed(error, Stage::Head { waited }).0 == FailureKind::StaleConnection
+}
+
 /// How far the request had come when an error struck.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {

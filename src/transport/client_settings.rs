@@ -1,5 +1,8 @@
 //! What a client needs to know of its server: address, key, headers, limits, trust.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use super::BaseUrl;
 use crate::settings::{ApiKey, Timeouts};
 
@@ -24,6 +27,9 @@ pub struct ClientSettings {
     pub insecure: bool,
     /// Idle connections kept: as many as requests will ever be in flight.
     pub pool: usize,
+    /// Whether the server was seen to close connections without announcing it. Clients of one server
+    /// share it, so that each need not find out anew.
+    pub closes_unannounced: Arc<AtomicBool>,
 }
 
 impl ClientSettings {
@@ -39,6 +45,7 @@ impl ClientSettings {
             ca_cert_pem: None,
             insecure: false,
             pool: 1024,
+            closes_unannounced: Arc::default(),
         }
     }
 }

@@ -29,10 +29,6 @@ const REFUSAL_BYTES: usize = 64 * 1024;
 /// How long a refusal's body may take: its status says what matters.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long the end of a body may take after `[DONE]`. It mostly lies in the same read; without
-/// it the connection cannot be used again, and is closed.
-const TRAILER_LIMIT: Duration = Duration::from_millis(100);
-
 /// Sends the request and reads the answer to its end, or until `stop` is done: what had come by then
 /// is kept.
 pub(super) async fn run(
@@ -86,9 +82,8 @@ async fn send_and_read(outgoing: &Outgoing<'_>, reading: &mut Reading<'_>) -> Re
             Err(error) => return Err(reading.body_fault(&error)),
         }
     }
-    // After `[DONE]`: nothing counts any more, but a body read to its end frees the connection.
-    let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
-    let _ = tokio::time::timeout(TRAILER_LIMIT, rest).await;
+    // After `[DONE]` nothing counts any more, and the next request need not wait for the body's end.
+    response.drain_aside().await;
     reading.verdict()
 }
 

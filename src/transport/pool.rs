@@ -10,9 +10,11 @@ use http::uri::PathAndQuery;
 use http::{Method, Request, Response, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::classify;
 use super::connection::{Connection, ConnectionError, Unsent};
 use super::connector::Connector;
 use super::tls::Tls;
@@ -37,6 +39,8 @@ pub(super) struct ConnectionInfo {
     pub(super) connected: Instant,
     /// Answers that it had carried before.
     pub(super) earlier_answers: u64,
+    /// Whether the request was first sent on another one, which the server was closing just then.
+    pub(super) resent: bool,
 }
 
 /// The head of a response, and the connection that it comes on.
@@ -55,7 +59,9 @@ pub(super) struct ConnectionPool {
     idle: Mutex<Vec<Idle>>,
     most_idle: usize,
     /// The server was seen to close a connection soon after an answer, without having announced it.
-    closes_unannounced: AtomicBool,
+    closes_unannounced: Arc<AtomicBool>,
+    /// As many bodies as may be drained at a time.
+    drains: Arc<Semaphore>,
 }
 
 struct Idle {
@@ -88,25 +94,34 @@ impl ConnectionPool {
             headers,
             idle: Mutex::new(Vec::new()),
             most_idle: settings.pool,
-            closes_unannounced: AtomicBool::new(false),
+            closes_unannounced: Arc::clone(&settings.closes_unannounced),
+            drains: Arc::new(Semaphore::new(settings.pool)),
         })
     }
 
     /// Posts `body` and waits for the head of the answer. A request of which no byte was written,
     /// because its idle connection turned out closed, goes to another connection: the server never saw it.
+    /// One whose idle connection closes in the same moment, before a byte of an answer, is sent once
+    /// more on a new connection: a race that clients lose (RFC 9112, section 9.3.1), no fault of the engine.
     pub(super) async fn post(
         &self,
         target: PathAndQuery,
         body: Bytes,
     ) -> Result<Sent, ConnectionError> {
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = Uri::from(target);
-        request.headers_mut().clone_from(&self.headers);
-        // Bounded: every turn but the last uses up an idle connection.
+        let write = || {
+            let mut request = Request::new(Full::new(body.clone()));
+            *request.method_mut() = Method::POST;
+            *request.uri_mut() = Uri::from(target.clone());
+            request.headers_mut().clone_from(&self.headers);
+            request
+        };
+        let mut request = write();
+        let mut resent = false;
+        // Bounded: every turn but the last two uses up an idle connection.
         loop {
-            let idle = self.take();
+            let idle = if resent { None } else { self.take() };
             let had_stood = idle.is_some();
+            let sent_ns = self.clock.now_ns();
             let Idle { mut connection, connected_ns, .. } = match idle {
                 Some(idle) => idle,
                 None => self.dial().await?,
@@ -115,13 +130,19 @@ impl ConnectionPool {
             match connection.send(request).await {
                 Ok(response) => {
                     let connected = self.clock.instant(connected_ns);
-                    let info = ConnectionInfo { connected, earlier_answers };
+                    let info = ConnectionInfo { connected, earlier_answers, resent };
                     return Ok(Sent { connection, response, info });
                 }
                 Err(Unsent { request: Some(back), .. }) if had_stood => request = back,
                 Err(Unsent { error, .. }) => {
                     self.note_closed(&error, earlier_answers);
-                    return Err(ConnectionError::Http { error, reused: had_stood });
+                    let waited = Duration::from_nanos(self.clock.now_ns().saturating_sub(sent_ns));
+                    let error = ConnectionError::Http { error, reused: had_stood };
+                    if resent || !classify::is_stale(&error, waited) {
+                        return Err(error);
+                    }
+                    resent = true;
+                    request = write();
                 }
             }
         }
@@ -163,6 +184,11 @@ impl ConnectionPool {
                 None => return pool.idle().len(),
             }
         }
+    }
+
+    /// The right to drain a body aside; none where too many are drained already.
+    pub(super) fn drain_place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.drains).try_acquire_owned().ok()
     }
 
     fn take(&self) -> Option<Idle> {

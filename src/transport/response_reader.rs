@@ -106,9 +106,11 @@ impl<'a> Reading<'a> {
             text_header(&answer.headers, &RETRY_AFTER).map(|v| self.redactor.message(&v));
         let info = answer.info;
         self.timeline.connection_reused = Some(info.earlier_answers > 0);
+        self.timeline.resent = info.resent;
         let connected_ns = self.clock.at_ns(info.connected).min(at_ns);
         let sent_ns = self.limits.sent_ns;
-        if info.earlier_answers == 0 && connected_ns > sent_ns {
+        // The clock of a request that was sent again runs from its first send.
+        if info.earlier_answers == 0 && connected_ns > sent_ns && !info.resent {
             self.timeline.connect_ns = Some(connected_ns - sent_ns);
             self.sent(connected_ns);
         }

@@ -37,6 +37,8 @@ pub struct TokenTimeline {
     pub end_ns: Option<u64>,
     /// Whether the connection had carried a request before.
     pub connection_reused: Option<bool>,
+    /// Whether it was sent a second time, because the server was closing the first connection.
+    pub resent: bool,
 }
 
 /// What is said of a request that we stopped.

@@ -93,7 +93,8 @@ fn an_interrupted_benchmark_shows_what_ended_and_writes_no_file() {
     let mut told = String::new();
     stderr.read_to_string(&mut told).unwrap();
     let output = within_limit(child);
-    assert_eq!(output.status.code(), Some(130), "{told}");
+    use std::os::unix::process::ExitStatusExt as _;
+    assert_eq!(output.status.signal(), Some(2), "a shell's loop ends with it: {told}");
     assert!(told.contains("no result file is written"), "{told}");
     assert!(place.files().is_empty());
 }
@@ -153,6 +154,110 @@ fn what_cannot_be_is_told_before_anything_is_sent() {
     let said = bench(&place, "http://127.0.0.1:1", &[]).ended_with(3).fit_to_read();
     assert!(said.stderr.contains("`--ready-check-timeout-sec"), "{}", said.stderr);
     assert!(!said.stderr.contains("--server-cmd"), "{}", said.stderr);
+}
+
+/// A server whose model ends every answer of 37 tokens at once: no text, one token by its count.
+fn ends_at_once() -> String {
+    use std::io::Write as _;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            let mut request = Vec::new();
+            let mut buffer = [0_u8; 65_536];
+            let whole = |request: &[u8]| {
+                let text = String::from_utf8_lossy(request).into_owned();
+                let (head, body) = text.split_once("\r\n\r\n")?;
+                let head = head.to_lowercase();
+                let length = head.split("content-length: ").nth(1).and_then(|t| t.lines().next());
+                (body.len() >= length.map_or(0, |l| l.parse().unwrap())).then_some(head + body)
+            };
+            let head = loop {
+                let Ok(count @ 1..) = socket.read(&mut buffer) else { break String::new() };
+                request.extend_from_slice(&buffer[..count]);
+                if let Some(head) = whole(&request) {
+                    break head;
+                }
+            };
+            let (status, kind, body) = if head.contains(" /v1/models") {
+                (200, "application/json", r#"{"data": [{"id": "m"}]}"#)
+            } else if head.contains(" /v1/completions") && !head.contains("\"max_tokens\":37") {
+                (
+                    200,
+                    "text/event-stream",
+                    "data: {\"choices\":[{\"index\":0,\"text\":\"x\",\"finish_reason\":\"length\"}]}\n\n\
+                     data: {\"choices\":[],\"usage\":{\"prompt_tokens\":16,\"completion_tokens\":1}}\n\n\
+                     data: [DONE]\n\n",
+                )
+            } else if head.contains(" /v1/completions") {
+                (
+                    200,
+                    "text/event-stream",
+                    "data: {\"choices\":[{\"index\":0,\"text\":\"\",\"finish_reason\":\"stop\"}]}\n\n\
+                     data: {\"choices\":[],\"usage\":{\"prompt_tokens\":16,\"completion_tokens\":1}}\n\n\
+                     data: [DONE]\n\n",
+                )
+            } else {
+                (404, "application/json", "{}")
+            };
+            let length = body.len();
+            let answer = format!(
+                "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+            );
+            let _ = socket.write_all(answer.as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn an_answer_that_ends_at_once_is_complete() {
+    let place = Place::new();
+    let url = ends_at_once();
+    let said = place
+        .run(&[
+            "bench-serve",
+            "--base-url",
+            &url,
+            "--num-prompts=8",
+            "--input-len=16",
+            "--output-len=37",
+            "--save-result",
+            "--result-filename=e.json",
+        ])
+        .ended_with(0);
+    let ours = result(&place, "e.json");
+    assert_eq!((&ours["completed"], &ours["failed"]), (&8.into(), &0.into()), "{}", said.stderr);
+    assert_eq!(ours["total_output_tokens"], 8);
+}
+
+#[test]
+fn a_file_without_details_keeps_its_tokens_on_the_way_through() {
+    let server = simulator(|_| {});
+    let place = Place::new();
+    bench(&place, &server.url(), &["--save-result", "--result-filename=whole.json"]).ended_with(0);
+    place.run(&["import", "whole.json", "--as", "whole"]).ended_with(0);
+    for (format, file) in [("vllm", "out/import-16x8-c8.json"), ("sglang", "out.jsonl")] {
+        let to = if format == "vllm" { "out" } else { file };
+        place.run(&["export", "whole", "--format", format, "--output", to]).ended_with(0);
+        let written = result(&place, file);
+        assert_eq!(written["total_output_tokens"], 64, "{format}");
+        assert_eq!(written["total_input_tokens"], 128, "{format}");
+    }
+}
+
+#[test]
+fn a_figure_that_its_own_file_contradicts_is_not_called() {
+    let server = simulator(|_| {});
+    let place = Place::new();
+    bench(&place, &server.url(), &["--save-result", "--result-filename=right.json"]).ended_with(0);
+    let mut wrong = result(&place, "right.json");
+    wrong["output_throughput"] = 1.0.into();
+    place.write("wrong.json", &wrong.to_string());
+    let said = place.run(&["compare", "right.json", "wrong.json"]);
+    assert!(!said.stdout.contains("regressed"), "{}", said.stdout);
+    assert!(said.stdout.contains("one of them is wrong"), "{}", said.stdout);
+    assert_ne!(said.code, Some(1), "{}", said.stdout);
 }
 
 /// A benchmark of a few requests, with more flags.

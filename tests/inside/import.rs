@@ -234,10 +234,25 @@ fn all_failed_is_a_run_with_failures_and_nulls() {
         assert_eq!(summary.distributions[&metric], Default::default(), "{metric}");
     }
     assert_eq!(summary.request_throughput, Some(0.0));
-    assert_eq!(imported.rounds[0].round.status, RoundStatus::Overloaded);
+    // Nothing was overloaded: it refused every request.
+    assert_eq!(imported.rounds[0].round.status, RoundStatus::Stopped);
+    assert_eq!(imported.rounds[0].round.server.name(), "degraded");
     // No limit and no rate: five at once.
     assert_eq!(imported.run.points[0].id, "import/64xmixed/c5");
     assert!(codes(&imported).contains(&"at_once"));
+}
+
+#[test]
+fn tokens_of_requests_without_lengths_are_those_of_the_whole() {
+    let mut said = value("vllm-bench-cpu/completions-c8.json");
+    said.as_object_mut()
+        .unwrap()
+        .retain(|name, value| !value.is_array() || name == "latencies" || name == "queue_times");
+    let imported = document(&said.to_string()).unwrap();
+    assert!(!imported.rounds[0].records.is_empty());
+    let summary = summary(&imported);
+    assert_eq!(Some(summary.input_tokens), said["total_input_tokens"].as_u64());
+    assert_eq!(Some(summary.output_tokens), said["total_output_tokens"].as_u64());
 }
 
 /// A small detailed file: two completed, one failed.

@@ -169,7 +169,7 @@ fn a_folder_gives_its_results_and_a_reason_for_every_other_file() {
 }
 
 #[test]
-fn a_file_that_contradicts_itself_is_a_warning() {
+fn a_file_that_contradicts_itself_is_invalid() {
     let folder = TempDir::new().unwrap();
     for (changes, right) in [
         (
@@ -182,13 +182,22 @@ fn a_file_that_contradicts_itself_is_a_warning() {
         (json!({"max_concurrency": 4}), "7.87 requests in flight, the stated concurrency is 4"),
         (json!({"mean_e2el_ms": 900.0}), "25.6 requests in flight, the stated concurrency is 8"),
         (json!({"mean_ttft_ms": 4.7, "mean_tpot_ms": 0.181}), "did not keep the concurrency up"),
+        (
+            json!({"mean_ttft_ms": 900.0, "mean_e2el_ms": 277.0}),
+            "mean TTFT of 900 ms contradicts mean E2EL",
+        ),
+        (
+            json!({"mean_tpot_ms": 80.0, "mean_e2el_ms": 277.0}),
+            "mean TPOT over the tokens after the first of 10160 ms contradicts mean E2EL",
+        ),
+        (json!({"num_prompts": 5}), "64 requests completed, 5 were asked for"),
         (json!({"median_ttft_ms": 95.0}), "TTFT p50 of 95.0 ms contradicts its p99 of 94.9 ms"),
     ] {
         let path = write(folder.path(), "one.json", with(changes.clone()).to_string());
         let told = found(&read(&[path]).unwrap(), "contradiction");
         assert!(
             told.iter()
-                .any(|(severity, text)| *severity == Severity::Warning && text.contains(right)),
+                .any(|(severity, text)| *severity == Severity::Invalid && text.contains(right)),
             "{changes}: {told:?}"
         );
     }

@@ -142,6 +142,7 @@ pub(crate) fn request(sent_ns: u64, first_ns: u64, last_ns: u64, tokens: u32) ->
         worst_gap_ns: (tokens > 1).then(|| (last_ns - first_ns) / u64::from(tokens - 1)),
         finish: None,
         connection_reused: Some(true),
+        resent: false,
     }
 }
 

@@ -41,6 +41,7 @@ fn client(url: &str) -> Client {
         ca_cert_pem: None,
         insecure: false,
         pool: 1,
+        closes_unannounced: std::sync::Arc::default(),
     })
     .unwrap()
 }

@@ -39,6 +39,10 @@ pub(super) fn prefix_repetition(
     options: &PrefixRepetition,
     making: &Making<'_>,
 ) -> Result<Vec<Sample>> {
+    if options.num_prefixes == 0 {
+        return Err(Error::usage("`--prefix-repetition-num-prefixes 0` makes no prompt")
+            .with_hint("write a number of 1 or more"));
+    }
     let each = making.count.checked_div(options.num_prefixes).unwrap_or(0);
     if each == 0 {
         return Err(Error::scenario(format!(

@@ -297,7 +297,8 @@ impl BenchServeArgs {
                 .with_hint(format!("leave it out: {}", flag.effect)));
         }
         let note = |flag: &flags::VllmFlag| format!("`{}`: {}", flag.name, flag.effect);
-        Ok(self.others.0.iter().map(note).collect())
+        let tokenizer = self.server.tokenizer.as_ref().and_then(|_| flags::find("--tokenizer"));
+        Ok(tokenizer.iter().chain(&self.others.0).map(note).collect())
     }
 
     /// The server as `run` would be given it.

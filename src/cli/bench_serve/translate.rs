@@ -10,7 +10,7 @@ use crate::bench_serve::options::{
 };
 use crate::bench_serve::vllm_arrivals::{Arrivals, RampStrategy, RampUp};
 use crate::error::{Error, Result};
-use crate::settings::{ApiChoice, Settings, TriState, extra_body};
+use crate::settings::{ApiChoice, Settings, TriState, extra_body, value};
 use crate::store::files;
 
 /// Names of the completions API.
@@ -71,6 +71,10 @@ fn url(command: &BenchServeArgs, api: ApiChoice) -> Result<String> {
     let server = &command.server;
     let base = match &server.base_url {
         Some(url) => url.trim_end_matches('/').to_owned(),
+        None if server.host.contains("://") => {
+            return Err(Error::usage(format!("`--host {}` is a URL", server.host))
+                .with_hint("give a URL by `--base-url`; `--host` takes a name or an address"));
+        }
         None => {
             let is_ipv6 = server.host.contains(':') && !server.host.starts_with('[');
             let host = if is_ipv6 { format!("[{}]", server.host) } else { server.host.clone() };
@@ -227,8 +231,10 @@ fn ramp_up(command: &BenchServeArgs) -> Result<Option<RampUp>> {
             .with_hint("add `--ramp-up-start-rps R` and `--ramp-up-end-rps R`"));
     };
     if start_rps == 0 || start_rps > end_rps {
-        return Err(Error::usage(format!("a ramp-up from {start_rps} to {end_rps} does not rise"))
-            .with_hint("start at 1 or more, and end above it"));
+        return Err(Error::usage(format!(
+            "a ramp-up from {start_rps} to {end_rps} falls, or begins at 0"
+        ))
+        .with_hint("start at 1 request per second or more, and end there or above"));
     }
     Ok(Some(RampUp { strategy, start_rps, end_rps }))
 }
@@ -249,7 +255,9 @@ fn extra_body(command: &BenchServeArgs) -> Result<Map<String, Value>> {
     let mut fields: Map<String, Value> = given.collect();
     if let Some(text) = &request.extra_body {
         let extra: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
-            Error::usage("`--extra-body` is not a JSON object").with_cause(error)
+            Error::usage("`--extra-body` is not a JSON object")
+                .with_cause(error)
+                .with_hint(r#"write `--extra-body '{"top_k": 20}'`"#)
         })?;
         extra_body::check(&extra)?;
         fields.extend(extra);
@@ -324,6 +332,7 @@ fn result(command: &BenchServeArgs) -> Result<ResultOptions> {
         let (key, value) = pair.filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
             Error::usage(format!("metadata `{text}` has no key")).with_hint("write `KEY=VALUE`")
         })?;
+        value::public(key)?;
         Ok::<_, Error>((key.to_owned(), value.to_owned()))
     };
     let metadata: Result<Vec<_>> = given.metadata.iter().map(pair).collect();

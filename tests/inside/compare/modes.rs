@@ -55,6 +55,7 @@ pub(super) fn start(block: u32, at_s: i64, identity: Option<&str>, ms: f64) -> M
         at: jiff::Timestamp::from_second(1_700_000_000 + at_s).unwrap(),
         identity: identity.map(str::to_owned),
         status: RoundStatus::Complete,
+        contradiction: None,
         health: Vec::new(),
         warm_up: None,
         summary,

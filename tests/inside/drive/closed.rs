@@ -1,5 +1,8 @@
 //! Closed loop: N in flight means N.
 
+use inferometer::diagnose::validity;
+use inferometer::summary::{RoundInput, summarise};
+
 use super::*;
 
 /// Long enough that the turn of a slot, a few milliseconds on a busy machine, is little beside it.
@@ -46,6 +49,56 @@ async fn n_in_flight_means_n_and_the_first_n_sent_are_measured() {
     assert!(health.at_cap_share.unwrap() > 0.9, "{health:?}");
     assert!(health.client_cpu.is_some() && health.loop_lag_p99_ms.is_some(), "{health:?}");
     assert!(health.schedule_lag_p99_ms.is_some() && health.completion_ratio.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_is_refilled_at_done_and_not_at_the_end_of_the_body() {
+    let ends = [Some(Duration::from_millis(20)), Some(Duration::from_millis(60)), None];
+    let mut rounds = tokio::task::JoinSet::new();
+    for (end, slots) in ends.into_iter().flat_map(|end| [(end, 4), (end, 64)]) {
+        rounds.spawn(async move {
+            let bench = Bench::start(Script { body_ends_after: end, ..slow() }).await;
+            let mut job = job(Load::Concurrency(slots), 3 * slots);
+            job.expected_e2el_s = Some(0.4);
+            (end, slots, bench.round(&job).await, job.plan.point)
+        });
+    }
+    while let Some(ended) = rounds.join_next().await {
+        let (end, slots, outcome, point) = ended.unwrap();
+        assert_eq!(completed(&outcome), outcome.records.len(), "{end:?} at c{slots}");
+        let in_flight = outcome.health.in_flight_mean.unwrap();
+        assert!(in_flight >= 0.98 * f64::from(slots), "{end:?} at c{slots}: {in_flight}");
+        let shut = validity::health_faults(&outcome.health, 200.0, point.load, 100.0);
+        assert!(shut.is_empty(), "{end:?} at c{slots}: {shut:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn qps_of_waves_is_that_of_the_server() {
+    const PERIOD_S: f64 = 0.4;
+    let mut rounds = tokio::task::JoinSet::new();
+    for slots in [16, 64] {
+        rounds.spawn(async move {
+            let wave = Some(Duration::from_secs_f64(PERIOD_S));
+            let first_token = Duration::from_millis(50);
+            let bench = Bench::start(Script { wave, first_token, ..Script::default() }).await;
+            let mut job = job(Load::Concurrency(slots), 8 * slots);
+            job.expected_e2el_s = Some(PERIOD_S);
+            (slots, bench.round(&job).await)
+        });
+    }
+    while let Some(ended) = rounds.join_next().await {
+        let (slots, outcome) = ended.unwrap();
+        let records = &outcome.records;
+        let mut round = crate::inside::kept::round(0);
+        (round.window_open_ns, round.window_close_ns) =
+            (outcome.window_open_ns, outcome.window_close_ns);
+        let (itl, icl) = (&outcome.itl, &outcome.icl);
+        let input = RoundInput { round: &round, records, itl, icl };
+        let qps = summarise(&[input], None).request_throughput.unwrap();
+        let right = f64::from(slots) / PERIOD_S;
+        assert!((qps / right - 1.0).abs() < 0.01, "c{slots}: {qps} req/s for {right}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,6 +18,10 @@ pub(crate) struct Script {
     pub(crate) tokens: u32,
     /// Requests served at one time; the others queue in the order they came.
     pub(crate) lanes: usize,
+    /// The body ends so long after `[DONE]`; none: never.
+    pub(crate) body_ends_after: Option<Duration>,
+    /// All requests end together, at the multiples of this time.
+    pub(crate) wave: Option<Duration>,
     /// Requests after this many are never answered to their end.
     pub(crate) hangs_after: usize,
     /// Tokens that they get before that; with none not even a head.
@@ -32,6 +36,8 @@ impl Default for Script {
             between_tokens: Duration::from_millis(20),
             tokens: 2,
             lanes: 10_000,
+            body_ends_after: Some(Duration::ZERO),
+            wave: None,
             hangs_after: usize::MAX,
             tokens_before_hang: 0,
         }
@@ -177,8 +183,15 @@ async fn answer(
             return std::future::pending().await;
         }
         let wait = if token == 0 { script.first_token } else { script.between_tokens };
-        tokio::time::sleep(wait).await;
         let last = token + 1 == script.tokens;
+        match script.wave.filter(|_| last) {
+            Some(period) => {
+                let ns = period.as_nanos() as u64;
+                let next = shared.clock.now_ns() / ns + 1;
+                tokio::time::sleep_until(shared.clock.instant(next * ns)).await;
+            }
+            None => tokio::time::sleep(wait).await,
+        }
         if last {
             // Before the client can know that it has ended, and refill.
             shared.step(-1);
@@ -192,6 +205,11 @@ async fn answer(
     }
     drop(lane);
     chunk(stream, "[DONE]").await?;
+    match script.body_ends_after {
+        Some(Duration::ZERO) => {}
+        Some(time) => tokio::time::sleep(time).await,
+        None => return std::future::pending().await,
+    }
     stream.write_all(b"0\r\n\r\n").await
 }
 

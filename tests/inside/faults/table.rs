@@ -17,14 +17,14 @@ use super::{INPUT, Job, OUTPUT, Ran, run_all};
 enum Expect {
     /// Every third request fails as one of these: the load point is overloaded, the run goes on.
     Fails(&'static [FailureKind]),
-    /// At least one fails as one of these.
-    FailsSome(&'static [FailureKind]),
     /// Some may fail as one of these, how many depends on chance.
     MayFail(&'static [FailureKind]),
     /// All complete, with this many output tokens.
     Completes(u32),
+    /// All complete, some of them on a second connection, which is told.
+    Resends,
 }
-use Expect::{Completes, Fails, FailsSome, MayFail};
+use Expect::{Completes, Fails, MayFail, Resends};
 
 /// Fault, how it is asked to strike, what comes of it. The refused key is in `ends`.
 const TABLE: [(&str, &str, Expect); 35] = [
@@ -38,10 +38,10 @@ const TABLE: [(&str, &str, Expect); 35] = [
         "limit=1,kind=refuse:50ms",
         MayFail(&[ConnectRefused, Reset, StaleConnection, Connect]),
     ),
-    // A reused connection that closes at once looks like one that the server had closed before.
-    ("reset-before", "every=3,kind=reset-before", Fails(&[Reset, StaleConnection])),
+    // A reused connection that closes at once looks like one that the server was closing just then.
+    ("reset-before", "every=3,kind=reset-before", Resends),
     // It strikes only where the connection was used before.
-    ("stale", "every=3,kind=stale", FailsSome(&[StaleConnection])),
+    ("stale", "every=3,kind=stale", Resends),
     ("late-head", "every=6,kind=late-head:200ms", Completes(OUTPUT)),
     ("late-token", "every=6,kind=late-token:200ms", Completes(OUTPUT)),
     ("reset-during", "every=3,kind=reset-during", Fails(&[Reset])),
@@ -67,8 +67,8 @@ const TABLE: [(&str, &str, Expect); 35] = [
     ("reasoning-content", "kind=reasoning-content", Completes(OUTPUT)),
     ("crlf", "kind=crlf", Completes(OUTPUT)),
     ("no-space", "kind=no-space", Completes(OUTPUT)),
-    ("close-after", "kind=close-after:3", MayFail(&[StaleConnection])),
-    ("idle-close", "kind=idle-close:1ms", MayFail(&[StaleConnection])),
+    ("close-after", "kind=close-after:3", MayFail(&[])),
+    ("idle-close", "kind=idle-close:1ms", MayFail(&[])),
 ];
 
 fn is_of_chat(fault: &str) -> bool {
@@ -102,11 +102,14 @@ fn check(name: &str, expect: &Expect, ran: &Ran) {
     let failed = ran.of_outcome(Outcome::Failed);
     let (kinds, share) = match expect {
         Fails(kinds) => (*kinds, Some(3)),
-        FailsSome(kinds) => {
-            assert!(!failed.is_empty(), "{name}");
-            (*kinds, None)
-        }
         MayFail(kinds) => (*kinds, None),
+        Resends => {
+            assert!(failed.is_empty(), "{name}: {:?}", failed[0].evidence);
+            let resent = ran.data().records.iter().filter(|record| record.resent).count() as u64;
+            assert!(resent > 0 && ran.round().health.resent == resent, "{name}: {resent}");
+            assert!(ran.codes().contains(&"stale_connections"), "{name}: {:?}", ran.codes());
+            return;
+        }
         Completes(tokens) => {
             assert!(failed.is_empty(), "{name}: {:?}", failed[0].evidence);
             assert_eq!(ran.round().status, RoundStatus::Complete, "{name}");

@@ -155,6 +155,7 @@ fn record(index: u64, ttft_ms: f64, e2el_ms: f64) -> RequestRecord {
         worst_gap_ns: Some(ns(110.0 + ttft_ms / 10.0)),
         finish: None,
         connection_reused: Some(true),
+        resent: false,
     }
 }
 

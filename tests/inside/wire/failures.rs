@@ -401,41 +401,47 @@ async fn tokens_reset_the_idle_limit_but_not_the_total() {
 }
 
 #[tokio::test]
-async fn a_connection_that_the_server_had_closed_is_stale() {
+async fn a_request_on_a_connection_that_the_server_was_closing_is_sent_once_more() {
     let fine = stream(&[TEXT, FINISH, DONE]);
     // The second request on the first connection meets a close without a byte of answer.
     let server = Server::play(vec![vec![fine.clone(), vec![Step::Close]], vec![fine; 8]]).await;
     let client = server.client();
     assert_fine(&server.exchange(&client, &Chat).await);
-    let stale = server.exchange(&client, &Chat).await;
-    assert_kind(&stale, FailureKind::StaleConnection);
-    assert_eq!(server.requests().len(), 2, "no hidden retry");
-    assert_fine(&server.exchange(&client, &Chat).await);
+    let again = server.exchange(&client, &Chat).await;
+    assert_fine(&again);
+    assert!(again.timeline.resent && again.timeline.connection_reused == Some(false));
+    assert_eq!(again.timeline.connect_ns, None, "its clock runs from the first send");
+    assert_eq!(server.requests().len(), 3);
+    assert!(!server.exchange(&client, &Chat).await.timeline.resent);
 }
 
 #[tokio::test]
-async fn a_connection_opened_ahead_that_the_server_had_closed_is_stale() {
-    let server = Server::play(vec![vec![vec![Step::Close]]]).await;
+async fn a_request_is_sent_a_second_time_and_not_a_third() {
+    // Opened ahead and closed, then a new one that closes too.
+    let server = Server::play(vec![vec![vec![Step::Close]]; 4]).await;
     let client = server.client();
     assert_eq!(client.open(1).await, 1);
-    assert_kind(&server.exchange(&client, &Chat).await, FailureKind::StaleConnection);
+    let exchange = server.exchange(&client, &Chat).await;
+    assert_kind(&exchange, FailureKind::Reset);
+    assert_eq!(server.requests().len(), 2);
     // One made for the request alone cannot have been closed before it.
     assert_kind(&server.exchange(&client, &Chat).await, FailureKind::Reset);
 }
 
 #[tokio::test]
-async fn a_server_that_closes_after_every_answer_costs_one_request_not_every_other() {
+async fn a_server_that_closes_after_every_answer_fails_no_request_and_is_learnt() {
     let fine = stream(&[TEXT, FINISH, DONE]);
     // Every connection carries one answer; the second request on it meets a close.
     let connection = vec![fine, vec![Step::Close]];
     let server = Server::play(vec![connection; 12]).await;
     let client = server.client();
-    let mut stale = 0;
+    let mut resent = 0;
     for _ in 0..8 {
         let exchange = server.exchange(&client, &Chat).await;
-        stale += usize::from(exchange.failure.is_some());
+        assert_fine(&exchange);
+        resent += usize::from(exchange.timeline.resent);
     }
-    assert_eq!(stale, 1, "from then on each request has a connection of its own");
+    assert_eq!(resent, 1, "from then on each request has a connection of its own");
 }
 
 #[tokio::test]
