@@ -383,3 +383,100 @@ fn unfinished(flight: &Flight, now_ns: u64, kind: FailureKind, message: String) 
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Offers;
+    use crate::api::completions::Completions;
+    use crate::drive::admission::{Cap, OpenGate};
+    use crate::drive::goal::Measure;
+    use crate::drive::pacer::Pacer;
+    use crate::drive::prefetch::Branch;
+    use crate::drive::recorder::Keep;
+    use crate::drive::stop_rule::StopTracker;
+    use crate::plan::{Phase, PlannedRequest, Side};
+    use crate::record::{Part, Window};
+    use crate::rng::Seed;
+    use crate::scenario::prompt::{SyntheticText, TextCalibration};
+    use crate::transport::{BaseUrl, Client, ClientSettings};
+
+    fn wire() -> Arc<Wire> {
+        let url = BaseUrl::parse("http://127.0.0.1:9").unwrap();
+        Arc::new(Wire {
+            client: Client::new(ClientSettings::new(url)).unwrap(),
+            dialect: Arc::new(Completions),
+            model: String::new(),
+            offers: Offers::default(),
+            extra_body: serde_json::Map::new(),
+            prompts: Arc::new(SyntheticText::new(TextCalibration::default(), Seed(1))),
+        })
+    }
+
+    /// A loop that may have one request in flight and measures one; its window is open since 0.
+    fn measuring(wire: &Arc<Wire>) -> SendLoop<'_, Measure> {
+        let clock = Clock::start();
+        let pacer = Pacer::start(clock, Vec::new()).unwrap();
+        let mut gate = Admission::Open(OpenGate::new(pacer, Cap::Asked(1)));
+        let window = Window { open_ns: 0, close_ns: u64::MAX };
+        let mut aim = Measure::new(window, StopTracker::of(1), 0);
+        assert_eq!(aim.tick(0, &mut gate), Control::Opened);
+        let (side, phase, part) = (Side::New, Phase::Load, Part::Ramp);
+        let ident = RequestIdent { side, block: 0, start: 0, round: 0, phase, part };
+        let (tally, limit) = (RoundRecorder::new(Keep::Records, 1), ErrorLimit::default());
+        let lag = None;
+        SendLoop::new(Setup { wire, clock, gate, aim, tally, lag, ident, limit, expected_s: 0.0 })
+    }
+
+    fn ready(due_ns: u64) -> PreparedRequest {
+        let seed = Seed(1);
+        PreparedRequest {
+            planned: PlannedRequest {
+                index: 0,
+                due_ns: None,
+                input_tokens: 8,
+                output_tokens: 2,
+                seed,
+            },
+            branch: Branch::Main,
+            body: bytes::Bytes::new(),
+            due_ns: Some(due_ns),
+        }
+    }
+
+    /// A request of this part has ended at this time.
+    async fn ended(run: &mut SendLoop<'_, Measure>, part: Part, end_ns: u64) {
+        let ident = RequestIdent { part, ..run.ident };
+        let planned = ready(0).planned;
+        let flight = Flight { planned, ident, due_ns: Some(0), handed_ns: 0, eligible_ns: 0 };
+        let exchange = unfinished(&flight, end_ns, FailureKind::Truncated, String::new());
+        let task = run.flights.spawn(async move { exchange });
+        run.flying.insert(task.id(), InFlight { flight, stop: None });
+        let landed = run.flights.join_next_with_id().await.unwrap();
+        run.land(landed);
+    }
+
+    #[tokio::test]
+    async fn a_window_holds_the_end_of_every_request_that_was_entered_before_it_closed() {
+        let wire = wire();
+        let mut run = measuring(&wire);
+        let part = run.aim.part(&ready(0), 100);
+        ended(&mut run, Part::Ramp, 900).await;
+        // It ended earlier, but is seen later.
+        ended(&mut run, part, 800).await;
+        assert_eq!(run.aim.window(), Window { open_ns: 0, close_ns: 900 });
+        assert_eq!(run.tally.records.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_place_is_free_from_the_end_of_its_request_not_from_when_that_was_noticed() {
+        let wire = wire();
+        let mut run = measuring(&wire);
+        ended(&mut run, Part::Ramp, 5_000).await;
+        let gate = run.gate.as_mut().unwrap();
+        // Due while there was no room: the wait for a place is no lateness of the client.
+        assert_eq!(gate.take(&ready(2_000)), 5_000);
+        // Due when there was room: all of the delay is.
+        assert_eq!(gate.take(&ready(7_000)), 7_000);
+    }
+}

@@ -36,7 +36,7 @@ pub(super) fn take_up(
         return Err(Error::usage(format!("run `{run_id}` did other work than is asked for now"))
             .with_hint("give the same scenarios, loads, counts and seed as then"));
     }
-    let whole = whole_blocks(&run, plan);
+    let whole = whole_blocks(&run, &plan.starts);
     run.rounds.retain(|round| whole.contains(&round.block));
     run.starts.retain(|start| whole.contains(&start.block));
     let planned = u32::try_from(plan.starts.len()).unwrap_or(u32::MAX);
@@ -66,7 +66,7 @@ pub(super) fn cut(records: usize) -> Option<Finding> {
 }
 
 /// The blocks of which every planned round is there.
-fn whole_blocks(run: &StoredRun, plan: &Plan) -> BTreeSet<u32> {
+fn whole_blocks(run: &StoredRun, starts: &[StartPlan]) -> BTreeSet<u32> {
     let is_whole = |start: &StartPlan| {
         let of_start = |block, side| block == start.block && side == start.side;
         let failed = run.starts.iter().any(|s| of_start(s.block, s.side) && s.failure.is_some());
@@ -82,7 +82,44 @@ fn whole_blocks(run: &StoredRun, plan: &Plan) -> BTreeSet<u32> {
         });
         !failed && (all_there || went_on)
     };
-    let blocks: BTreeSet<u32> = plan.starts.iter().map(|start| start.block).collect();
-    let of_block = |block: u32| plan.starts.iter().filter(move |start| start.block == block);
+    let blocks: BTreeSet<u32> = starts.iter().map(|start| start.block).collect();
+    let of_block = |block: u32| starts.iter().filter(move |start| start.block == block);
     blocks.into_iter().filter(|block| of_block(*block).all(is_whole)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inside::kept;
+    use crate::plan::{Phase, RoundPlan, StopRule};
+
+    /// Three blocks of one start with one round each.
+    fn planned(run: &StoredRun) -> Vec<StartPlan> {
+        let stop = StopRule { requests: 4, min_time_s: 0.0, max_time_s: 60.0 };
+        let point = run.points[0].point.clone();
+        let round = kept::round(0);
+        let (seed, side) = (round.seed, round.side);
+        let plan = RoundPlan { phase: Phase::Load, point, round: 0, seed, stop, first_prompt: 0 };
+        let start = |block| StartPlan { side, block, start: block, rounds: vec![plan.clone()] };
+        (0..3).map(start).collect()
+    }
+
+    #[test]
+    fn a_block_is_kept_only_where_its_rounds_are_there_and_its_start_did_not_fail() {
+        let mut run = kept::run("20260102T030405Z-x");
+        let starts = planned(&run);
+        assert_eq!(whole_blocks(&run, &starts), BTreeSet::new());
+        let begun = run.starts[0].clone();
+        run.starts =
+            (0..3).map(|block| crate::record::StoredStart { block, ..begun.clone() }).collect();
+        run.rounds = (0..3).map(kept::round).collect();
+        assert_eq!(whole_blocks(&run, &starts), BTreeSet::from([0, 1, 2]));
+        // A round that was cut, and a start that failed after its rounds.
+        run.rounds[2].status = RoundStatus::Interrupted;
+        run.starts[1].failure = Some("it died".to_owned());
+        assert_eq!(whole_blocks(&run, &starts), BTreeSet::from([0]));
+        // A sweep that stopped at saturation leaves its later rounds out and goes on.
+        run.rounds.retain(|round| round.block != 0);
+        assert_eq!(whole_blocks(&run, &starts), BTreeSet::from([0]));
+    }
 }

@@ -189,7 +189,7 @@ fn beside_gpu(csv: &str) -> Value {
     let server = flat_server();
     let url = server.url();
     fake_smi(&place, &format!("printf '{csv}'"));
-    let args = run_args(&url, "--max-concurrency=2,8", "--num-prompts=48");
+    let args = run_args(&url, "--max-concurrency=2,8", "--num-prompts=24");
     Said::of(with_smi(&place, &args)).ended_with(0);
     place.run_json()
 }

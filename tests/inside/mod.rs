@@ -23,7 +23,7 @@ mod import;
 mod import_clients;
 #[path = "../json_schema.rs"]
 mod json_schema;
-mod kept;
+pub(crate) mod kept;
 mod negotiation;
 mod plan;
 mod preflight;

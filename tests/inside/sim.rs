@@ -79,6 +79,21 @@ fn a_long_prompt_is_computed_in_pieces_of_the_budget() {
 }
 
 #[test]
+fn a_prompt_that_is_continued_uses_the_budget_of_its_iteration() {
+    let mut profile = Profile { slowdown: 1.0, ..Preset::Demo.profile() };
+    profile.limits.max_num_batched_tokens = 100;
+    let mut engine = quiet(profile);
+    // 100 + 100 + 50 of the first prompt: what is left for the second comes with the third piece.
+    let first = engine.submit(0, RequestSpec::new(250, 1));
+    let second = engine.submit(0, RequestSpec::new(50, 1));
+    let mut ends = std::collections::BTreeMap::new();
+    while let Some(at) = engine.next_event_time() {
+        ends.extend(engine.advance(at).into_iter().map(|event| (event.request, event.at_ns)));
+    }
+    assert_eq!(ends[&first], ends[&second]);
+}
+
+#[test]
 fn a_request_sent_at_the_moment_an_iteration_ends_joins_the_next() {
     let mut profile = Preset::Statistics.profile();
     profile.front = FrontEnd {

@@ -52,6 +52,9 @@ fn table() -> Vec<RequestRecord> {
     (ramp.part, ramp.window_tokens) = (Part::Ramp, 5);
     let mut tail = request(19_000 * MS, 19_100 * MS, 21_000 * MS, 20);
     (tail.part, tail.window_tokens) = (Part::Tail, 7);
+    // What it had brought before it failed is of no use to its sender.
+    let mut reset = failed(18_000 * MS, 2_000 * MS, FailureKind::Reset);
+    reset.window_tokens = 9;
     vec![
         ramp,
         request(10_000 * MS, 10_100 * MS, 11_000 * MS, 10),
@@ -59,7 +62,7 @@ fn table() -> Vec<RequestRecord> {
         request(13_000 * MS, 13_300 * MS, 17_300 * MS, 21),
         request(17_300 * MS, 17_700 * MS, 17_700 * MS, 1),
         failed(17_700 * MS, 300 * MS, FailureKind::RateLimited),
-        failed(18_000 * MS, 2_000 * MS, FailureKind::Reset),
+        reset,
         tail,
     ]
 }

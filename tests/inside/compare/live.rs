@@ -5,6 +5,7 @@ use inferometer::drive::Interrupt;
 use inferometer::metric::Measure;
 use inferometer::record::stored::RunStatus;
 use inferometer::report::progress::Silent;
+use inferometer::settings::Launch;
 use inferometer::store::Store;
 use tempfile::TempDir;
 
@@ -69,7 +70,9 @@ async fn five_percent_slower_is_found_in_eight_blocks() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calibrating_tells_the_spread_and_what_a_change_costs() {
     let folder = TempDir::new().unwrap();
-    let settings = super::short(folder.path(), 1, 6);
+    let mut settings = super::short(folder.path(), 1, 6);
+    // What is told is tested, not how small the spread is: iterations of 5 ms are slow enough.
+    settings.target.launch = Launch::Simulator { preset: "demo".into(), slowdown: 10.0 };
     let mut harness = harness(&settings);
     harness.settings().num_prompts = Some(30);
     let found = harness.calibrate(&mut Silent, &Interrupt::new()).await.unwrap();

@@ -36,7 +36,7 @@ fn free_port() -> u16 {
 fn settings(folder: &Path, starts: u32, faults: &str) -> Settings {
     let port = free_port();
     let command = format!("sh '{}'", script(folder, port, faults).display());
-    let launch = Launch::Command { command, ready_path: "/health".into(), ready_timeout_s: 5.0 };
+    let launch = Launch::Command { command, ready_path: "/health".into(), ready_timeout_s: 3.0 };
     let target = Target::new(format!("http://127.0.0.1:{port}"), launch);
     let mut settings = Settings::for_url("");
     settings.target = target.clone();
