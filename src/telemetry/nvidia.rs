@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::TelemetrySource;
 use super::command::output_within;
+use crate::clock::Clock;
 
 /// How long `nvidia-smi` may take. It answers in about 50 ms; a driver in trouble hangs for minutes.
 const QUERY_LIMIT: Duration = Duration::from_secs(5);
@@ -76,7 +77,7 @@ fn line(line: &str) -> Option<Gpu> {
 /// Between two samples, ms.
 const PERIOD_MS: &str = "500";
 /// A reading that is older is none: the program has stalled or ended.
-const FRESH: Duration = Duration::from_secs(5);
+const FRESH_NS: u64 = 5_000_000_000;
 /// The longest line that is read, bytes.
 const LONGEST_LINE: u64 = 4096;
 
@@ -84,14 +85,15 @@ const LONGEST_LINE: u64 = 4096;
 ///
 /// One `nvidia-smi` runs as long as this does: starting one for every sample costs 25 ms of CPU each,
 /// which shows in the tail of ITL where client and sampler share a core.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct NvidiaSource {
+    clock: Clock,
     latest: Arc<Mutex<Readings>>,
     child: Option<Child>,
 }
 
-/// Each GPU's newest reading, by its number.
-type Readings = BTreeMap<u32, (Instant, Gpu)>;
+/// Each GPU's newest reading and its time in ns, by its number.
+type Readings = BTreeMap<u32, (u64, Gpu)>;
 
 impl NvidiaSource {
     /// Begins to sample the GPUs of this machine, or those that `devices` names as
@@ -107,19 +109,20 @@ impl NvidiaSource {
         command.args([fields.as_str(), "--format=csv,noheader,nounits", "-lms", PERIOD_MS]);
         command.args(devices.iter().flat_map(|devices| ["-i", devices]));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut source = Self { latest: Arc::default(), child: command.spawn().ok() };
+        let mut source =
+            Self { clock: Clock::start(), latest: Arc::default(), child: command.spawn().ok() };
         let stdout = source.child.as_mut().and_then(|child| child.stdout.take());
         if let Some(stdout) = stdout {
-            let latest = Arc::clone(&source.latest);
+            let (latest, clock) = (Arc::clone(&source.latest), source.clock);
             // It ends when the pipe closes, with the program.
-            std::thread::spawn(move || read(stdout, &latest));
+            std::thread::spawn(move || read(stdout, clock, &latest));
         }
         source
     }
 }
 
 /// Notes every line until there are no more.
-fn read(stdout: ChildStdout, latest: &Mutex<Readings>) {
+fn read(stdout: ChildStdout, clock: Clock, latest: &Mutex<Readings>) {
     let mut lines = BufReader::new(stdout);
     let mut text = String::new();
     while matches!(lines.by_ref().take(LONGEST_LINE).read_line(&mut text), Ok(1..)) {
@@ -127,7 +130,7 @@ fn read(stdout: ChildStdout, latest: &Mutex<Readings>) {
         let number =
             reading.and_then(|(number, rest)| Some((number.trim().parse().ok()?, line(rest)?)));
         if let Some((number, gpu)) = number {
-            let now = Instant::now();
+            let now = clock.now_ns();
             latest.lock().unwrap_or_else(PoisonError::into_inner).insert(number, (now, gpu));
         }
         text.clear();
@@ -136,8 +139,9 @@ fn read(stdout: ChildStdout, latest: &Mutex<Readings>) {
 
 impl TelemetrySource for NvidiaSource {
     fn sample(&mut self) -> BTreeMap<String, f64> {
+        let now_ns = self.clock.now_ns();
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = latest.values().filter(|(at, _)| at.elapsed() < FRESH);
+        let fresh = latest.values().filter(|(at, _)| now_ns.saturating_sub(*at) < FRESH_NS);
         let gpus: Vec<Gpu> = fresh.map(|(_, gpu)| gpu.clone()).collect();
         fold(&gpus)
     }
