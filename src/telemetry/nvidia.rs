@@ -206,6 +206,7 @@ done
 "#;
 
     #[test]
+    #[allow(clippy::disallowed_methods)] // a program, which the store has no way to write
     fn one_program_gives_all_samples_and_ends_with_the_source() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::TempDir::new().unwrap();
