@@ -5,6 +5,7 @@ mod bench_serve;
 mod exits;
 mod flags;
 mod machine;
+mod planted;
 mod secrets;
 mod signals;
 mod texts;
