@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::server_handle;
 use super::session::{Extent, LiveWire, SPARE_CONNECTIONS, Session};
-use super::telemetry::RoundTelemetry;
+use super::telemetry::{RoundTelemetry, visible_devices};
 use crate::api::template_cache::TemplateCache;
 use crate::api::{Dialect, chat::Chat, completions::Completions};
 use crate::drive::{self, ErrorLimit, RoundJob, RoundOutcome, Wire};
@@ -94,7 +94,10 @@ impl Session<'_> {
             Some(watch) if watch.is_over(&url) => Ok(watch),
             _ => {
                 let has_gpu = self.run.environment.contains_key(environment::GPU);
-                RoundTelemetry::over(&url, self.settings, self.clock, has_gpu).await
+                let mut targets = server_handle::targets(self.settings).into_iter();
+                let target = targets.find(|(of, _)| *of == side).map(|(_, target)| target);
+                let devices = target.as_ref().and_then(visible_devices);
+                RoundTelemetry::over(&url, self.settings, self.clock, has_gpu, devices).await
             }
         }
     }

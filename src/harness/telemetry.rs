@@ -10,7 +10,7 @@ use crate::drive::RoundOutcome;
 use crate::error::Result;
 use crate::record::{Finding, FindingCode, Severity};
 use crate::server;
-use crate::settings::Settings;
+use crate::settings::{Launch, Settings, Target};
 use crate::telemetry::{
     self, PrometheusSource, Scraper, Snapshot, TelemetrySource, nvidia::NvidiaSource,
 };
@@ -37,6 +37,8 @@ pub(super) struct RoundTelemetry {
     samples_server: bool,
     /// The server's metrics before the round.
     before: Option<Snapshot>,
+    /// The GPUs that the server may use, as `CUDA_VISIBLE_DEVICES` names them; all where it is not set.
+    devices: Option<String>,
     /// Whose metrics these are; `None` until they were read.
     processes: Option<Processes>,
 }
@@ -49,6 +51,23 @@ enum Processes {
     Several {
         told: bool,
     },
+}
+
+/// The GPUs that a target's server may use: those that its command names, else those of the environment,
+/// which it inherits. `None`: all.
+pub(super) fn visible_devices(target: &Target) -> Option<String> {
+    const NAME: &str = "CUDA_VISIBLE_DEVICES";
+    let named = match &target.launch {
+        Launch::Command { command, .. } | Launch::Hooks { restart: command, .. } => command
+            .split_whitespace()
+            .filter_map(|word| word.trim_matches(['"', '\'']).split_once('='))
+            .find_map(|(name, devices)| (name == NAME).then(|| devices.to_owned())),
+        Launch::Simulator { .. } | Launch::External => None,
+    };
+    let devices = named.or_else(|| std::env::var(NAME).ok())?;
+    let is_list = |c: char| c.is_ascii_alphanumeric() || matches!(c, ',' | '-');
+    (!devices.is_empty() && !devices.starts_with('-') && devices.chars().all(is_list))
+        .then_some(devices)
 }
 
 /// Whether the GPU of this machine says anything of the server.
@@ -74,6 +93,7 @@ impl RoundTelemetry {
         settings: &Settings,
         clock: Clock,
         machine_has_gpu: bool,
+        devices: Option<String>,
     ) -> Result<Self> {
         // The GPU beside a client gives no information about a server elsewhere, nor of a simulator.
         let tells = machine_has_gpu && !settings.is_simulated() && server::is_here(url).await;
@@ -85,6 +105,7 @@ impl RoundTelemetry {
             scraper: None,
             samples_server: false,
             before: None,
+            devices,
             processes: None,
         })
     }
@@ -155,7 +176,7 @@ impl RoundTelemetry {
             sources.push(Box::new(PrometheusSource::new(own)));
         }
         if self.gpu == Gpu::Sampled {
-            sources.push(Box::new(NvidiaSource::new()));
+            sources.push(Box::new(NvidiaSource::start(self.devices.as_deref())));
         }
         if !sources.is_empty() {
             self.scraper = Some(Scraper::start(sources, self.clock)?);
@@ -192,5 +213,31 @@ impl RoundTelemetry {
         }
         server_metrics::set_beside(&mut seen.telemetry, &outcome.records);
         seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gpus_are_those_that_the_command_names() {
+        let of = |command: &str| {
+            let launch = Launch::Command {
+                command: command.to_owned(),
+                ready_path: "/health".to_owned(),
+                ready_timeout_s: 1.0,
+            };
+            visible_devices(&Target::new(String::new(), launch))
+        };
+        assert_eq!(of("env CUDA_VISIBLE_DEVICES=2,3 vllm serve m").as_deref(), Some("2,3"));
+        assert_eq!(of("CUDA_VISIBLE_DEVICES=GPU-5a vllm serve m").as_deref(), Some("GPU-5a"));
+        for none in [
+            "CUDA_VISIBLE_DEVICES= serve",
+            "CUDA_VISIBLE_DEVICES=-1 serve",
+            "CUDA_VISIBLE_DEVICES=$(x) y",
+        ] {
+            assert_eq!(of(none), None, "{none}");
+        }
     }
 }

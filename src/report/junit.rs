@@ -3,6 +3,7 @@
 
 use super::{Report, view};
 use crate::compare::{Cell, Comparison, GateCause, GateReason, SuiteResult, Verdict};
+use crate::record::{Finding, Severity};
 use crate::summary::failure_words;
 
 /// The class of cases that belong to no group.
@@ -29,21 +30,27 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-/// A case per load point at which something happened to the server of the reported side.
+/// A case per load point of the reported side: what happened to its server, and the warnings there.
 fn server_cases(report: &Report) -> impl Iterator<Item = Case> {
     let input = report.input();
-    let outcome = if input.gate.exit_code == 0 { Outcome::Skipped } else { Outcome::Error };
+    let unserved = if input.gate.exit_code == 0 { Outcome::Skipped } else { Outcome::Error };
     input.points.iter().filter_map(move |point| {
         let side = point.side(input.subject())?;
+        let mut said = vec![format!("the server {}", side.server.words())];
         let failures = failure_words(&side.summary);
-        let failures =
-            if failures.is_empty() { failures } else { format!("; failed requests: {failures}") };
-        (!side.server.is_ran()).then(|| Case {
+        if !failures.is_empty() {
+            said.push(format!("failed requests: {failures}"));
+        }
+        let here = |finding: &&Finding| {
+            finding.severity >= Severity::Warning && finding.point.as_deref() == Some(&point.id)
+        };
+        said.extend(input.all_findings().iter().filter(|f| here(f)).map(|f| f.text.clone()));
+        Some(Case {
             class: point.point.group.clone(),
             name: format!("{} server", point.id),
-            outcome,
+            outcome: if side.server.is_ran() { Outcome::Passed } else { unserved },
             kind: side.server.name().to_owned(),
-            message: format!("the server {}{failures}", side.server.words()),
+            message: said.join("; "),
         })
     })
 }
@@ -159,7 +166,8 @@ fn put(text: &mut String, case: &Case) {
     text.push_str(&format!("    <testcase classname=\"{class}\" name=\"{name}\""));
     let (kind, message) = (escape(&case.kind), escape(&case.message));
     let inner = match case.outcome {
-        Outcome::Passed => return text.push_str("/>\n"),
+        Outcome::Passed if message.is_empty() => return text.push_str("/>\n"),
+        Outcome::Passed => format!("<system-out>{message}</system-out>"),
         Outcome::Failure => format!("<failure type=\"{kind}\" message=\"{message}\"/>"),
         Outcome::Error => format!("<error type=\"{kind}\" message=\"{message}\"/>"),
         Outcome::Skipped => format!("<skipped message=\"{message}\"/>"),

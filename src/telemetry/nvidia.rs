@@ -1,10 +1,14 @@
 //! NVIDIA GPUs, by `nvidia-smi` where there is one.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::TelemetrySource;
 use super::command::output_within;
+use crate::clock::Clock;
 
 /// How long `nvidia-smi` may take. It answers in about 50 ms; a driver in trouble hangs for minutes.
 const QUERY_LIMIT: Duration = Duration::from_secs(5);
@@ -70,32 +74,85 @@ fn line(line: &str) -> Option<Gpu> {
     })
 }
 
-/// Silent so often in a row, `nvidia-smi` is not asked again: one that hangs costs 5 s each time.
-const MOST_SILENCES: u32 = 3;
+/// Between two samples, ms.
+const PERIOD_MS: &str = "500";
+/// A reading that is older is none: the program has stalled or ended.
+const FRESH_NS: u64 = 5_000_000_000;
+/// The longest line that is read, bytes.
+const LONGEST_LINE: u64 = 4096;
 
-/// Samples of all GPUs: utilisation, clock and temperature as means, memory and power as sums.
-#[derive(Debug, Default)]
+/// Samples of GPUs: utilisation, clock and temperature as means, memory and power as sums.
+///
+/// One `nvidia-smi` runs as long as this does: starting one for every sample costs 25 ms of CPU each,
+/// which shows in the tail of ITL where client and sampler share a core.
+#[derive(Debug)]
 pub struct NvidiaSource {
-    /// In a row.
-    silences: u32,
+    clock: Clock,
+    latest: Arc<Mutex<Readings>>,
+    child: Option<Child>,
 }
 
+/// Each GPU's newest reading and its time in ns, by its number.
+type Readings = BTreeMap<u32, (u64, Gpu)>;
+
 impl NvidiaSource {
-    /// A source that falls silent where there is no GPU.
+    /// Begins to sample the GPUs of this machine, or those that `devices` names as
+    /// `CUDA_VISIBLE_DEVICES` does. Falls silent where there is none.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn start(devices: Option<&str>) -> Self {
+        Self::by("nvidia-smi", devices)
+    }
+
+    fn by(program: &str, devices: Option<&str>) -> Self {
+        let fields = FIELDS.replacen('=', "=index,", 1);
+        let mut command = Command::new(program);
+        command.args([fields.as_str(), "--format=csv,noheader,nounits", "-lms", PERIOD_MS]);
+        command.args(devices.iter().flat_map(|devices| ["-i", devices]));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut source =
+            Self { clock: Clock::start(), latest: Arc::default(), child: command.spawn().ok() };
+        let stdout = source.child.as_mut().and_then(|child| child.stdout.take());
+        if let Some(stdout) = stdout {
+            let (latest, clock) = (Arc::clone(&source.latest), source.clock);
+            // It ends when the pipe closes, with the program.
+            std::thread::spawn(move || read(stdout, clock, &latest));
+        }
+        source
+    }
+}
+
+/// Notes every line until there are no more.
+fn read(stdout: ChildStdout, clock: Clock, latest: &Mutex<Readings>) {
+    let mut lines = BufReader::new(stdout);
+    let mut text = String::new();
+    while matches!(lines.by_ref().take(LONGEST_LINE).read_line(&mut text), Ok(1..)) {
+        let reading = text.trim_end().split_once(',');
+        let number =
+            reading.and_then(|(number, rest)| Some((number.trim().parse().ok()?, line(rest)?)));
+        if let Some((number, gpu)) = number {
+            let now = clock.now_ns();
+            latest.lock().unwrap_or_else(PoisonError::into_inner).insert(number, (now, gpu));
+        }
+        text.clear();
     }
 }
 
 impl TelemetrySource for NvidiaSource {
     fn sample(&mut self) -> BTreeMap<String, f64> {
-        if self.silences >= MOST_SILENCES {
-            return BTreeMap::new();
+        let now_ns = self.clock.now_ns();
+        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = latest.values().filter(|(at, _)| now_ns.saturating_sub(*at) < FRESH_NS);
+        let gpus: Vec<Gpu> = fresh.map(|(_, gpu)| gpu.clone()).collect();
+        fold(&gpus)
+    }
+}
+
+impl Drop for NvidiaSource {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill(); // no effect where it has ended
+            let _ = child.wait();
         }
-        let gpus = query();
-        self.silences = if gpus.is_some() { 0 } else { self.silences + 1 };
-        gpus.map(|gpus| fold(&gpus)).unwrap_or_default()
     }
 }
 
@@ -136,6 +193,55 @@ mod tests {
         assert_eq!(sample["gpu_utilization_percent"], 50.0);
         assert_eq!(sample["gpu_memory_used_mib"], 120_004.0);
         assert_eq!(sample["gpu_power_w"], 612.34);
+    }
+
+    /// A program that notes its arguments and its number of starts, and answers as `nvidia-smi -lms` does.
+    const LOOP: &str = r#"#!/bin/sh
+echo "$@" >> "$0.started"
+while :; do
+    echo "0, NVIDIA H200, 570.86.15, 97, 120000, 143771, 1980, 612.34, 61"
+    echo "1, NVIDIA H200, 570.86.15, 3, 4, 143771, 345, [N/A], 30"
+    sleep 0.05
+done
+"#;
+
+    #[test]
+    #[allow(clippy::disallowed_methods)] // a program, which the store has no way to write
+    fn one_program_gives_all_samples_and_ends_with_the_source() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("smi");
+        std::fs::write(&path, LOOP).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let begin = || NvidiaSource::by(path.to_str().unwrap(), Some("0,1"));
+        let mut source = begin();
+        // A process forked meanwhile by another test may still hold the file open for writing.
+        while source.child.is_none() {
+            std::thread::sleep(Duration::from_millis(10));
+            source = begin();
+        }
+        let id = source.child.as_ref().map(Child::id).unwrap();
+        let mut sample = source.sample();
+        while sample.len() < 5 || sample["gpu_memory_used_mib"] < 120_004.0 {
+            std::thread::sleep(Duration::from_millis(10));
+            sample = source.sample();
+        }
+        assert_eq!(sample["gpu_utilization_percent"], 50.0);
+        for _ in 0..3 {
+            assert_eq!(source.sample()["gpu_power_w"], 612.34);
+        }
+        drop(source);
+        let started = std::fs::read_to_string(folder.path().join("smi.started")).unwrap();
+        assert_eq!(started.lines().count(), 1, "{started}");
+        assert!(started.contains("--query-gpu=index,name,"), "{started}");
+        assert!(started.trim_end().ends_with("-lms 500 -i 0,1"), "{started}");
+        let gone = nix::sys::signal::kill(nix::unistd::Pid::from_raw(id.cast_signed()), None);
+        assert!(gone.is_err(), "the program has ended");
+    }
+
+    #[test]
+    fn without_the_program_there_is_silence() {
+        assert!(NvidiaSource::by("/no/such/program", None).sample().is_empty());
     }
 
     #[test]

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use inferometer::metric::Metric;
 use inferometer::record::stored::RoundStatus;
-use inferometer::record::{Outcome, RequestRecord};
+use inferometer::record::{FindingCode, Outcome, RequestRecord, Severity};
+use inferometer::report::{csv, json, junit, markdown, terminal};
 use inferometer::sim::fault::FaultSpec;
 use inferometer::transport::FailureKind::{
     self, BadRequest, Connect, ConnectRefused, Empty, ErrorInStream, Incomplete, RateLimited,
@@ -84,7 +85,56 @@ fn every_fault_is_what_it_is() {
     run_all(jobs.collect(), |name, ran| {
         let (_, _, expect) = TABLE.iter().find(|(n, ..)| *n == name).unwrap();
         check(name, expect, ran);
+        println!("{}", said_in_every_output(name, ran));
     });
+}
+
+/// Where a fault is said: a row for each output, the words in it. Panics where one says nothing.
+fn said_in_every_output(name: &str, ran: &Ran) -> String {
+    let conclusion = ran.result.as_ref().unwrap_or_else(|error| panic!("{name}: {error}"));
+    let report = &conclusion.report;
+    let failures = summary(ran).failures;
+    let failed: Vec<FailureKind> = failures.keys().copied().collect();
+    let told = ran.run.findings.iter().find(|finding| {
+        finding.severity >= Severity::Warning || finding.code == FindingCode::StaleConnections
+    });
+    // For people by its finding, else the words of the failure, else that none failed.
+    let words = match (told, failed.first()) {
+        (Some(finding), _) => finding.text.clone(),
+        (None, Some(kind)) => kind.words().to_owned(),
+        (None, None) => String::new(),
+    };
+    let words = words.split_whitespace().take(4).collect::<Vec<_>>().join(" ");
+    let (key, code) = match (failed.first(), told) {
+        (Some(kind), _) => (kind.name(), kind.name()),
+        (None, Some(finding)) => ("served to the end", finding.code.name()),
+        (None, None) => ("served to the end", "complete"),
+    };
+    let terminal = terminal::render(report, 100, terminal::Color::Never);
+    let rows = [
+        ("terminal", terminal, if words.is_empty() { "none failed" } else { &words }),
+        ("JSON", json::render(report).unwrap(), code),
+        ("CSV", csv::render(report), if failed.is_empty() { "server_state,ran" } else { key }),
+        (
+            "JUnit",
+            junit::render(report),
+            &failed.first().map_or_else(|| key.to_owned(), |kind| kind.words().to_string()),
+        ),
+        (
+            "Markdown",
+            markdown::render(report, None),
+            if words.is_empty() { "none failed" } else { &words },
+        ),
+        ("exit code", format!("exit {}", ran.exit_code()), "exit 0"),
+    ];
+    let mut table = String::new();
+    for (output, text, wanted) in rows {
+        // Lines are broken at the width of the terminal.
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('\\', "");
+        assert!(text.contains(wanted), "{name}: {output} lacks `{wanted}`: {text}");
+        table.push_str(&format!("{name:<20} {output:<10} {wanted}\n"));
+    }
+    table
 }
 
 #[test]

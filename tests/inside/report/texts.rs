@@ -281,7 +281,13 @@ fn junit_tells_what_belongs_to_no_cell() {
 #[test]
 fn junit_fails_without_a_comparison_too() {
     let mut input = fixture::one_sided();
-    assert_eq!(junit::render(&Report::new(input.clone())).matches("<testcase").count(), 0);
+    let text = junit::render(&Report::new(input.clone()));
+    assert_eq!(
+        text.matches("<testcase").count(),
+        input.points.len(),
+        "one for each load point's server"
+    );
+    assert!(!text.contains("<failure") && !text.contains("<error"), "{text}");
     let text = gate_reason::NOTHING_MEASURED.to_owned();
     input.gate.fail(gate::INVALID, GateCause::NothingMeasured, text);
     let text = junit::render(&Report::new(input.clone()));
