@@ -270,6 +270,12 @@ pub fn replace_from(path: &Path, from: u64, text: &str) -> Result<()> {
     file.write_all(text.as_bytes()).map_err(told)
 }
 
+/// When a file was last written; none where there is none, or the system does not tell.
+#[must_use]
+pub fn written_at(path: &Path) -> Option<std::time::SystemTime> {
+    path.metadata().ok()?.modified().ok()
+}
+
 /// How long a file is, bytes; 0 where there is none.
 #[must_use]
 pub fn length(path: &Path) -> u64 {
