@@ -107,7 +107,7 @@ impl Scene {
 }
 
 fn store(place: &Place) -> Store {
-    Store::open(&place.path().join("target-reports")).unwrap()
+    Store::open(place.path().join("target-reports")).unwrap()
 }
 
 /// A folder may be there before its `run.json` is; a part of one never.
