@@ -29,6 +29,7 @@ use crate::analysis::{self, Conclusion, ConclusionInput};
 use crate::api::Dialect;
 use crate::clock::Clock;
 use crate::compare::interim_looks::InterimLooks;
+use crate::diagnose::validity;
 use crate::drive::{Interrupt, Urgency};
 use crate::error::{Error, ErrorKind, Result};
 use crate::plan::{self, ListFormat, Matching, Plan};
@@ -36,8 +37,8 @@ use crate::record::StoredRun;
 use crate::report::lossy::LossyReporter;
 use crate::report::progress::{Event, Reporter};
 use crate::scenario::{self, LoadPoint, PromptSource, ScenarioGroup};
-use crate::settings::{BaselineChoice, Settings};
-use crate::store::Store;
+use crate::settings::{BaselineChoice, JudgeSettings, Settings};
+use crate::store::{Store, files};
 
 pub use calibrate::Calibrated;
 pub(crate) use server_handle::client as http_client;
@@ -198,10 +199,19 @@ impl Harness {
     /// Everything that would happen, before a byte is sent.
     ///
     /// # Errors
-    /// Where a scenario, a filter or a file of prompts is wrong, or nothing is left to run.
+    /// Where a scenario, a filter or a file that is named is wrong, a baseline does not exist, a gate
+    /// could not be judged, or nothing is left to run.
     pub fn plan(&self) -> Result<Plan> {
-        let plan = self.settled()?.plan_settled()?;
+        let harness = self.settled()?;
+        let plan = harness.plan_settled()?;
         PromptFiles::read(&plan)?;
+        if let Some(path) = &harness.settings.ca_cert {
+            files::must_exist(path)?;
+        }
+        let BaselineChoice { compare, save, append, .. } = &harness.settings.baseline;
+        if compare.is_some() || save.is_some() || append.is_some() {
+            harness.check_baseline(&Store::open(&harness.settings.output_dir)?)?;
+        }
         Ok(plan)
     }
 
@@ -219,6 +229,7 @@ impl Harness {
         if let Some(budget) = self.settings.budget {
             plan.shrink(budget);
         }
+        gates_can_be_judged(&plan, &self.settings.judge)?;
         Ok(plan)
     }
 
@@ -372,4 +383,30 @@ impl Harness {
     pub fn list(&self, format: ListFormat) -> Result<String> {
         Ok(plan::list(&self.points()?, format))
     }
+}
+
+/// Refuses a gate on a number that the planned requests could not tell.
+fn gates_can_be_judged(plan: &Plan, judge: &JudgeSettings) -> Result<()> {
+    let Some(start) = plan.starts.first() else { return Ok(()) };
+    for measure in judge.gate.iter().flatten() {
+        let needed = validity::least_requests(*measure);
+        for point in &plan.points {
+            let rounds = start.rounds.iter().filter(|round| round.point == *point);
+            let (mut requests, mut by_time) = (0, false);
+            for round in rounds {
+                requests += u64::from(round.stop.requests);
+                by_time |= round.stop.min_time_s > 0.0;
+            }
+            if requests > 0 && requests < needed && !by_time {
+                let (name, id) = (measure.name(), point.id());
+                let text = format!(
+                    "the gate on `{name}` cannot be judged at {id}: {requests} requests in a start, {needed} are needed"
+                );
+                return Err(Error::usage(text).with_hint(format!(
+                    "raise `--num-prompts` to {needed}, or leave `{name}` out of the gate"
+                )));
+            }
+        }
+    }
+    Ok(())
 }

@@ -19,7 +19,7 @@ use crate::record::{Finding, FindingCode, RequestRecord, Severity, StoredRound};
 use crate::report::lossy::LossyReporter;
 use crate::report::progress::Event;
 use crate::scenario::{Load, PromptSpec};
-use crate::settings::ApiChoice;
+use crate::settings::{ApiChoice, Settings};
 use crate::summary::{self, RoundInput, Summary};
 use crate::transport::FailureKind;
 
@@ -151,9 +151,13 @@ impl Session<'_> {
         let summary = summary::summarise(&[input], plan.point.slo);
         self.note(&round, &outcome, &summary, plan);
         let side = self.side_word(round.side);
-        let status = match round.server.is_lost() {
-            true => format!("server lost: it {}", round.server.words()),
-            false => status_word(round.status).to_owned(),
+        let status = match (&round.server, round.status) {
+            (server, _) if server.is_lost() => format!("server lost: it {}", server.words()),
+            // Another word would say why it failed, which the failures show to be otherwise.
+            (server, RoundStatus::Overloaded) if !server.is_ran() => {
+                format!("the server {}", server.words())
+            }
+            (_, status) => status_word(status).to_owned(),
         };
         self.reporter.event(&Event::RoundEnded {
             point: &round.point,
@@ -162,7 +166,7 @@ impl Session<'_> {
             status: &status,
         });
         let result = RoundResult { summary, status: round.status };
-        refused(&outcome.records).map_or(Ok(result), Err)
+        refused(&outcome.records, self.settings).map_or(Ok(result), Err)
     }
 
     /// Reports a finding unless an earlier round of the load point had one of its kind.
@@ -299,14 +303,21 @@ fn status_word(status: RoundStatus) -> &'static str {
 }
 
 /// A key refused in mid-run ends the run: the rest would be 401s counted as load.
-fn refused(records: &[RequestRecord]) -> Option<Error> {
+fn refused(records: &[RequestRecord], settings: &Settings) -> Option<Error> {
     let refused = records.iter().find(|r| r.failure == Some(FailureKind::Unauthorized))?;
     let status = refused.status.map(|s| s.to_string()).unwrap_or_default();
-    Some(
-        Error::new(
-            ErrorKind::Preflight,
-            format!("the server refused the key in mid-run (status {status})"),
+    let of_caller =
+        settings.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
+    let (text, hint) = if settings.api_key.is_some() || of_caller {
+        (
+            "the server refused the key in mid-run",
+            "the `Authorization` header was sent: was the key revoked, or its quota used up?",
         )
-            .with_hint("the `Authorization: Bearer` header was sent: was the key revoked, or its quota used up?"),
-    )
+    } else {
+        (
+            "the server asks for a key, and no `Authorization` header was sent",
+            "give a key with `--api-key-env NAME` or `--api-key-file PATH`",
+        )
+    };
+    Some(Error::new(ErrorKind::Preflight, format!("{text} (status {status})")).with_hint(hint))
 }

@@ -59,7 +59,7 @@ impl PreflightReport {
         let api = match self.api {
             ApiChoice::Chat => "chat",
             ApiChoice::Completions => "completions",
-            ApiChoice::Auto => "no API yet",
+            ApiChoice::Auto => "completions, unchecked",
         };
         let prompts = if self.offers.token_prompts { "token ids" } else { "text" };
         let counts = match (self.offers.continuous_usage, self.offers.token_ids) {

@@ -238,7 +238,9 @@ fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) 
     let tone = match outcome {
         Outcome::Regressed | Outcome::Missed | Outcome::Failed | Outcome::ServerLost => Tone::Bad,
         Outcome::Improved => Tone::Good,
-        Outcome::Invalid | Outcome::Inconclusive | Outcome::Incomplete => Tone::Warn,
+        Outcome::Invalid | Outcome::Inconclusive | Outcome::Incomplete | Outcome::Mixed => {
+            Tone::Warn
+        }
         Outcome::Measured | Outcome::Unchanged | Outcome::Undecided => Tone::Bold,
     };
     // Wrapped before it is painted: escapes have no width.

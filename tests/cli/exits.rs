@@ -66,6 +66,22 @@ fn two_where_the_words_are_wrong() {
     // ConclusionInput before the run, not after it.
     refused(&["run", "--require", "ttft_p50<1ns"], "`1ns`", "`500ms`");
     refused(&["run", "--goodput", "speed:2"], "`speed:2`", "`ttft:200`");
+    for command in ["run", "plan"] {
+        let small = [command, "--max-concurrency", "4", "--num-prompts", "20"];
+        let gated = [&small[..], &["--gate", "ttft_p99"]].concat();
+        refused(&gated, "cannot be judged", "raise `--num-prompts` to 100");
+        refused(
+            &[&small[..], &["--gate=tpot_mean"]].concat(),
+            "30 are needed",
+            "`--num-prompts` to 30",
+        );
+        refused(
+            &[command, "--baseline", "never"],
+            "there is no baseline `never`",
+            "--save-baseline never",
+        );
+    }
+    refused(&["plan", "--url=https://h", "--ca-cert", "none.pem"], "none.pem", "check the path");
 }
 
 #[test]
@@ -99,6 +115,26 @@ fn four_where_nothing_was_measured() {
     let url = server.url();
     let unchecked = ["--no-preflight", "--no-warm-up", "--model=sim"];
     place.small(&[&["--url", &url], &unchecked[..]].concat()).ended_with(4);
+}
+
+#[test]
+fn a_key_that_was_never_sent_is_not_spoken_of() {
+    let place = Place::new();
+    let server = simulator(|config| config.api_key = Some("right".into()));
+    let url = server.url();
+    let unchecked = ["run", "--url", &url, "--no-preflight", "--no-warm-up", "--model=sim"];
+    let run = |key: Option<&str>| {
+        let mut command =
+            place.command(&[&unchecked[..], &["--num-prompts=4", "--max-concurrency=1"]].concat());
+        if let Some(key) = key {
+            command.env("INFEROMETER_API_KEY", key);
+        }
+        Said::of(command).ended_with(3).stderr
+    };
+    let none = run(None);
+    assert!(none.contains("no `Authorization` header was sent"), "{none}");
+    let wrong = run(Some("wrong"));
+    assert!(wrong.contains("was the key revoked"), "{wrong}");
 }
 
 #[test]

@@ -4,6 +4,8 @@
 mod bench_serve;
 mod exits;
 mod flags;
+#[cfg(target_os = "linux")]
+mod lost_server;
 mod machine;
 mod secrets;
 mod signals;

@@ -116,11 +116,31 @@ pub fn headline(input: &ReportInput) -> String {
     let parts = Verdict::ALL.into_iter().map(|v| (count(v), v)).filter(|(n, _)| *n > 0);
     let parts: Vec<String> = parts.map(|(n, v)| format!("{n} {}", v.label())).collect();
     let total = plural(gated.len(), "gated number");
-    match parts.as_slice() {
+    let said = match parts.as_slice() {
         [] => format!("nothing gated among {}", plural(points, "load point")),
         [_] if gated.len() > 1 => format!("all {total} {}", gated[0].1.verdict.label()),
         parts => format!("of {total}: {}", parts.join(", ")),
+    };
+    match beside(input) {
+        Some(worse) => format!("{said}; {worse}"),
+        None => said,
     }
+}
+
+/// `but ITL p99 at chat/short/c64 is higher: +85.0 % (not gated)`; `None` where no latency is much worse
+/// beside an improvement.
+#[must_use]
+pub fn beside(input: &ReportInput) -> Option<String> {
+    if Outcome::of(input) != Outcome::Mixed {
+        return None;
+    }
+    let cell = super::outcome::much_worse(input)?;
+    let (label, change) = (cell.measure.label(), super::change(cell.measure, cell.change));
+    let why = match (cell.gated, cell.verdict) {
+        (false, _) => " (not gated)".to_owned(),
+        (true, verdict) => format!(" ({})", verdict.label()),
+    };
+    Some(format!("but {label} at {} is higher: {change}{why}", cell.point))
 }
 
 /// What the gate reports of a lost server and of what was not measured; `None` if all was measured.

@@ -185,8 +185,11 @@ fn identity(input: &ReportInput) -> Vec<String> {
 fn sentence(input: &ReportInput, outcome: Outcome) -> String {
     match outcome {
         Outcome::Measured => measured_sentence(input),
-        Outcome::Regressed | Outcome::Improved => {
-            changed_sentence(input, outcome).unwrap_or_else(|| banner::headline(input))
+        Outcome::Regressed | Outcome::Improved | Outcome::Mixed => {
+            let Some(changed) = changed_sentence(input, outcome) else {
+                return banner::headline(input);
+            };
+            banner::beside(input).map_or(changed.clone(), |worse| format!("{changed}; {worse}"))
         }
         _ => banner::headline(input),
     }

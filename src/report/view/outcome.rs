@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::compare::{Cell, GateCause, GateReason, Verdict, gate};
+use crate::compare::{Cell, Comparison, GateCause, GateReason, Verdict, gate};
 use crate::metric::Metric;
 use crate::report::ReportInput;
 
@@ -26,6 +26,8 @@ pub enum Outcome {
     Invalid,
     /// Something got better and nothing worse.
     Improved,
+    /// Something gated got better, and a latency of the same load point is much worse.
+    Mixed,
     /// Shown to be as before.
     Unchanged,
     /// Nothing changed that the data can tell, and of some numbers they cannot.
@@ -69,7 +71,7 @@ impl Outcome {
         {
             Self::Invalid
         } else if any(&[Verdict::Improved]) {
-            Self::Improved
+            if much_worse(input).is_some() { Self::Mixed } else { Self::Improved }
         } else if !any(&[Verdict::Unchanged, Verdict::WithinNoise]) {
             Self::Inconclusive
         } else if !is_shown_unchanged(cells) {
@@ -91,6 +93,7 @@ impl Outcome {
             Self::Missed => "Limit missed",
             Self::Invalid => "Not valid",
             Self::Improved => "Improved",
+            Self::Mixed => "Mixed",
             Self::Unchanged => "Unchanged",
             Self::Undecided => "Not decided",
             Self::Inconclusive => "Not enough data",
@@ -106,9 +109,32 @@ impl Outcome {
             Self::Invalid | Self::Incomplete => "warn",
             Self::Improved => "good",
             Self::Unchanged => "calm",
-            Self::Undecided | Self::Inconclusive => "unsure",
+            Self::Mixed | Self::Undecided | Self::Inconclusive => "unsure",
         }
     }
+}
+
+/// A latency that is so much higher, gated or not, valid or not, is named beside an improvement: less than
+/// that the restarts of an unchanged server do to a tail that nobody gates.
+const MUCH_WORSE: f64 = 0.20;
+
+/// The latency that is worst of those that are much worse at a load point where something gated improved.
+#[must_use]
+pub fn much_worse(input: &ReportInput) -> Option<&Cell> {
+    let size = |cell: &Cell| cell.change.unwrap_or(0.0);
+    let all = input.comparisons.iter().flat_map(worse_beside_better);
+    all.max_by(|a, b| size(a).total_cmp(&size(b)))
+}
+
+fn worse_beside_better(comparison: &Comparison) -> impl Iterator<Item = &Cell> {
+    let better = comparison.cells.iter().filter(|c| c.gated && c.verdict == Verdict::Improved);
+    let points: Vec<&str> = better.map(|cell| cell.point.as_str()).collect();
+    let is_worse = |cell: &Cell| {
+        let limit = MUCH_WORSE.max(2.0 * cell.floor);
+        cell.measure.metric.is_distribution() && cell.change.is_some_and(|change| change > limit)
+    };
+    let worse = move |cell: &&Cell| is_worse(cell) && points.contains(&cell.point.as_str());
+    comparison.cells.iter().filter(worse)
 }
 
 /// Whether every gated latency and throughput is shown to be as before.

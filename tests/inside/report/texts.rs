@@ -170,6 +170,44 @@ fn every_verdict() -> ReportInput {
 }
 
 #[test]
+fn an_improvement_beside_a_much_worse_latency_is_mixed_and_names_it() {
+    let input = fixture::two_sided(1);
+    let cell = input.comparisons[0].cells[0].clone();
+    let of = |measure: Measure, change: f64, verdict: Verdict, gated: bool| {
+        let reason = None;
+        Cell { measure, change: Some(change), verdict, gated, reason, ..cell.clone() }
+    };
+    let better = of(Measure::TPOT_MEAN, -0.10, Verdict::Improved, true);
+    let itl_p99: Measure = "itl_p99".parse().unwrap();
+    for (worse, mixed) in [
+        (of(itl_p99, 0.85, Verdict::Inconclusive, false), true),
+        (of(itl_p99, 0.85, Verdict::Invalid, false), true),
+        (of(itl_p99, 0.15, Verdict::Inconclusive, false), false),
+        (of(itl_p99, -0.85, Verdict::Improved, false), false),
+        (
+            Cell {
+                point: "elsewhere".to_owned(),
+                ..of(itl_p99, 0.85, Verdict::Inconclusive, false)
+            },
+            false,
+        ),
+    ] {
+        let mut input = input.clone();
+        let comparison = &mut input.comparisons[0];
+        comparison.cells = vec![better.clone(), worse];
+        comparison.suite.clear();
+        comparison.gate = gate::gate(comparison, &JudgeSettings::default());
+        input.gate = comparison.gate.clone();
+        let banner = banner::banner(&input, &[]);
+        assert_eq!(banner.label, if mixed { "Mixed" } else { "Improved" }, "{}", banner.sentence);
+        let named = format!("but ITL p99 at {} is higher: +85.0\u{a0}% (not gated)", better.point);
+        let sentence = banner.sentence.replace(' ', "\u{a0}");
+        assert_eq!(sentence.contains(&named.replace(' ', "\u{a0}")), mixed, "{sentence}");
+        assert_eq!(on_terminal(input).contains("is higher"), mixed);
+    }
+}
+
+#[test]
 fn what_changed_comes_first_and_what_is_only_observed_last() {
     let input = every_verdict();
     let ranked = figures::ranked_cells(&input, None);
