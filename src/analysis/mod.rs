@@ -1,6 +1,7 @@
 //! Analysis: stored runs to comparisons and a report. No network.
 
 mod conclude;
+mod explained;
 mod failed_starts;
 mod gather;
 pub(crate) mod measure;
@@ -11,6 +12,7 @@ mod stored;
 mod write;
 
 pub use conclude::{Conclusion, compare_stored, rebuild_report};
+pub use explained::explained;
 pub use stored::stored_report;
 
 pub(crate) use conclude::{ConclusionInput, conclude_loaded, conclude_run, so_far};

@@ -7,6 +7,7 @@ mod bench;
 mod bench_serve;
 mod calibrate;
 mod compare;
+mod explain;
 mod export;
 mod help;
 mod import;
@@ -74,6 +75,8 @@ enum Command {
     Compare(Box<compare::CompareCommand>),
     /// Rebuild the report from disk
     Report(compare::ReportCommand),
+    /// Show every number behind a verdict
+    Explain(explain::ExplainCommand),
     /// List, show, remove and prune stored runs
     Runs(manage::RunsCommand),
     /// List, show, copy, remove, export, import, accept baselines
@@ -128,6 +131,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::List(command) => command.list(),
         Command::Compare(command) => command.run(),
         Command::Report(command) => command.run(),
+        Command::Explain(command) => command.run(),
         Command::Runs(command) => command.run(),
         Command::Baselines(command) => command.run(),
         Command::BenchServe(command) => command.run(),

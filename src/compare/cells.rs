@@ -6,8 +6,10 @@ use super::design::LEAST_STARTS;
 use super::failures::{FailingStarts, FailureFlag, FailureResult};
 use super::options::{ErrorTerm, Options};
 use super::side::{ComparedPoint, ComparedSide};
+use super::working::{Model, WorkedDeviation, Working};
 use super::{Cell, CellReason, SuiteResult, Verdict};
 use crate::metric::{Better, Measure, Statistic};
+use crate::stats::moderated_variance::Variance;
 use crate::stats::moments::sd;
 use crate::stats::planning::{Freedom, Plan, detectable_effect};
 
@@ -69,12 +71,48 @@ pub(super) fn cell(
         floor: input.floor,
         pairs: input.base.iter().copied().zip(input.new.iter().copied()).collect(),
         reason,
+        working: result.and_then(|result| working(input, result)).map(Box::new),
     };
     let undecided = verdict == Verdict::Inconclusive && (test.is_none() || assumed);
     if undecided && base.is_some() && new.is_some() {
         plan_ahead(&mut cell, options);
     }
     cell
+}
+
+/// The working of a cell that was tested.
+fn working(input: &CellInput, result: &CellResult) -> Option<Working> {
+    let test = result.test.as_ref()?;
+    let (model, trim) = test.model;
+    Some(Working {
+        model,
+        base: input.base.clone(),
+        new: input.new.clone(),
+        base_first: match model {
+            Model::PairsAndPosition => input.base_first.clone(),
+            _ => Vec::new(),
+        },
+        trim,
+        estimate: test.estimate.mean,
+        own: test.steps.own.into(),
+        joined: test.steps.joined.into(),
+        prior: test.steps.prior.map(|it| Variance { value: it.variance, df: it.df }.into()),
+        used: test.steps.used.into(),
+        weight: test.steps.weight,
+        resolution: input.resolution,
+        day_variance: test.day_variance,
+        se: test.estimate.se,
+        df: Some(test.estimate.df).filter(|df| df.is_finite()),
+        p: test.p,
+        p_adjusted: test.p_adjusted,
+        rank: test.rank,
+        interval90: (test.ci90.low, test.ci90.high),
+        deviation: result.deviation.map(|it| WorkedDeviation {
+            estimate: it.mean,
+            p_holm: it.p_holm,
+            level: it.level,
+        }),
+    })
 }
 
 /// What few blocks can already tell of the blocks still needed: the spread of their differences.
@@ -226,5 +264,6 @@ fn empty(point: &ComparedPoint, measure: Measure) -> Cell {
         floor: measure.floor(),
         pairs: Vec::new(),
         reason: None,
+        working: None,
     }
 }

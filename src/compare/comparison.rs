@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::decision::Reason;
 use super::exit::GateResult;
 use super::verdict::Verdict;
+use super::working::Working;
 use crate::metric::Measure;
 
 /// How a comparison came about, and so what it may claim (docs/statistics.md, section 2).
@@ -204,6 +205,9 @@ pub struct Cell {
     pub pairs: Vec<(Option<f64>, Option<f64>)>,
     /// Why it is invalid, incomparable or the like.
     pub reason: Option<CellReason>,
+    /// How the verdict came about; `None` where nothing was tested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working: Option<Box<Working>>,
 }
 
 impl Cell {

@@ -8,7 +8,7 @@ use crate::metric::Measure;
 use crate::stats::Interval;
 use crate::stats::day_variance::DayVariance;
 use crate::stats::distribution::t_upper;
-use crate::stats::moderated_variance::{Variance, moderate, with_calibration};
+use crate::stats::moderated_variance::{Variance, moderate, prior, with_calibration};
 use crate::stats::moments::mean;
 use crate::stats::multiple::{benjamini_hochberg, bonferroni, holm};
 use crate::stats::planning::Freedom;
@@ -20,6 +20,7 @@ use super::decision::{CellResult, Decision, Deviation, Flag, Percent, Reason, Su
 use super::options::{DeviationTest, ErrorTerm, Levels, Moderation, Options};
 use super::sample::{Fit, Known, Sample, day_variance};
 use super::verdict::Verdict;
+use super::working::{Correction, Model, Rank, VarianceSteps};
 
 /// Sides that do not meet in blocks have their deviations tested from this many load points on.
 const LEAST_POINTS_APART: usize = 8;
@@ -43,7 +44,7 @@ fn decide_once(cells: &[Cell], options: &Options) -> Decision {
     let measure = |index: usize| (cells[index].measure, Known::of(&cells[index]));
     let estimates = estimates(&samples, options, measure);
     let p_values: Vec<Option<f64>> =
-        estimates.iter().map(|estimate| estimate.as_ref().ok().and_then(Estimate::p)).collect();
+        estimates.iter().map(|fitted| fitted.as_ref().ok().and_then(|(it, _)| it.p())).collect();
     let of_role = |role| -> Vec<usize> {
         (0..cells.len()).filter(|i| cells[*i].role == role && p_values[*i].is_some()).collect()
     };
@@ -53,9 +54,21 @@ fn decide_once(cells: &[Cell], options: &Options) -> Decision {
     adjust(&observed, &p_values, benjamini_hochberg, &mut adjusted);
     let results = (0..cells.len())
         .map(|i| {
-            let tested = estimates[i].and_then(|estimate| {
+            let tested = estimates[i].and_then(|(estimate, steps)| {
                 let p = p_values[i].ok_or(Reason::NoVariation)?;
-                Ok(Tested { estimate, p, p_adjusted: adjusted[i], cells: gated.len() })
+                let rank = match cells[i].role {
+                    Role::Gated => (judge.correction_name(), &gated),
+                    Role::Observed => (Correction::BenjaminiHochberg, &observed),
+                };
+                let smaller = |other: &&usize| p_values[**other].is_some_and(|known| known < p);
+                let (correction, family) = rank;
+                let rank = Rank {
+                    correction,
+                    place: 1 + family.iter().filter(smaller).count(),
+                    of: family.len(),
+                    level: judge.levels.cells,
+                };
+                Ok(Tested { estimate, steps, rank, p, p_adjusted: adjusted[i], cells: gated.len() })
             });
             judge.cell(&cells[i], &samples[i], tested)
         })
@@ -76,7 +89,7 @@ fn estimates(
     samples: &[Sample],
     options: &Options,
     about: impl Fn(usize) -> (Measure, Known),
-) -> Vec<Result<Estimate, Reason>> {
+) -> Vec<Result<(Estimate, VarianceSteps), Reason>> {
     let mut fits: Vec<Result<Fit, Reason>> = samples
         .iter()
         .enumerate()
@@ -86,7 +99,7 @@ fn estimates(
         moderate_fits(&mut fits, &about);
     }
     let estimate = |(index, fit): (usize, Result<Fit, Reason>)| {
-        fit.map(|fit| fit.estimate(options.error_term, about(index).1))
+        fit.map(|fit| (fit.estimate(options.error_term, about(index).1), fit.steps))
     };
     fits.into_iter().enumerate().map(estimate).collect()
 }
@@ -97,7 +110,8 @@ fn moderate_fits(fits: &mut [Result<Fit, Reason>], about: &impl Fn(usize) -> (Me
         let Ok(fit) = fit else { continue };
         let (measure, known) = about(index);
         if let Some(calibration) = known.noise.calibration {
-            fit.variance = with_calibration(fit.variance, calibration);
+            fit.steps.joined = with_calibration(fit.steps.own, calibration);
+            fit.steps.used = fit.steps.joined;
         }
         match groups.iter_mut().find(|(known, _)| *known == measure) {
             Some((_, group)) => group.push(index),
@@ -106,10 +120,11 @@ fn moderate_fits(fits: &mut [Result<Fit, Reason>], about: &impl Fn(usize) -> (Me
     }
     for (_, group) in groups {
         let own: Vec<Variance> =
-            group.iter().filter_map(|index| fits[*index].ok()).map(|fit| fit.variance).collect();
+            group.iter().filter_map(|index| fits[*index].ok()).map(|fit| fit.steps.used).collect();
+        let prior = prior(&own);
         for (index, moderated) in group.iter().zip(moderate(&own)) {
             if let Ok(fit) = &mut fits[*index] {
-                fit.variance = moderated;
+                fit.steps = VarianceSteps { prior, used: moderated, ..fit.steps };
             }
         }
     }
@@ -149,6 +164,8 @@ fn by_measure(cells: &[Cell], which: &[usize]) -> Vec<(Measure, Vec<usize>)> {
 
 struct Tested {
     estimate: Estimate,
+    steps: VarianceSteps,
+    rank: Rank,
     p: f64,
     p_adjusted: f64,
     cells: usize,
@@ -183,6 +200,10 @@ impl<'a> Judge<'a> {
         if self.is_assumed() { bonferroni } else { holm }
     }
 
+    fn correction_name(&self) -> Correction {
+        if self.is_assumed() { Correction::Bonferroni } else { Correction::Holm }
+    }
+
     fn t(&mut self, tail: f64, df: f64) -> f64 {
         let known = self.quantiles.iter().find(|known| known.0 == tail && known.1 == df);
         if let Some((_, _, t)) = known {
@@ -203,7 +224,7 @@ impl<'a> Judge<'a> {
         let (verdict, reason, test) = match tested {
             Ok(tested) => {
                 let of_days = day_variance(self.options.error_term, Known::of(cell));
-                let test = self.test(tested, blocks, of_days);
+                let test = self.test(tested, blocks, of_days, sample.model(self.options));
                 let significant = test.p_adjusted <= self.levels.cells;
                 own = flag(significant, test.estimate.mean, cell.floor.ln_1p());
                 let verdict = match (own, self.is_assumed()) {
@@ -248,8 +269,14 @@ impl<'a> Judge<'a> {
         Reason::WithinAssumed { called_from: Percent::of(test.called_from.exp_m1()) }
     }
 
-    fn test(&mut self, tested: Tested, blocks: usize, day_variance: f64) -> Test {
-        let Tested { estimate, p, p_adjusted, cells } = tested;
+    fn test(
+        &mut self,
+        tested: Tested,
+        blocks: usize,
+        day_variance: f64,
+        model: (Model, usize),
+    ) -> Test {
+        let Tested { estimate, steps, rank, p, p_adjusted, cells } = tested;
         let (mean, se, df) = (estimate.mean, estimate.se, estimate.df);
         let each_side = self.levels.cells / (2.0 * cells.max(1) as f64);
         let called_from = self.t(each_side, df) * se;
@@ -269,6 +296,9 @@ impl<'a> Judge<'a> {
             alpha: self.levels.cells,
             cells,
             freedom: self.freedom,
+            steps,
+            rank,
+            model,
         }
     }
 
@@ -343,7 +373,7 @@ impl<'a> Judge<'a> {
                 (*measure, Known { resolution, noise: KnownNoise::default() })
             };
             for (index, estimate) in group.iter().zip(estimates(&apart, &options, about)) {
-                let Ok(estimate) = estimate else { continue };
+                let Ok((estimate, _)) = estimate else { continue };
                 let Some(p) = estimate.p() else { continue };
                 found.push((*index, estimate.mean, p));
             }
@@ -353,7 +383,8 @@ impl<'a> Judge<'a> {
             let own = results[index].mean.unwrap_or(0.0);
             let significant = p_holm <= self.levels.deviation && own.signum() == mean.signum();
             let flag = flag(significant, mean, cells[index].floor.ln_1p());
-            results[index].deviation = Some(Deviation { mean, p_holm, flag });
+            let level = self.levels.deviation;
+            results[index].deviation = Some(Deviation { mean, p_holm, level, flag });
             if results[index].own == Flag::None && flag != Flag::None {
                 let known = results[index].verdict;
                 results[index].verdict = deviating(flag, known, own, cells[index].floor.ln_1p());

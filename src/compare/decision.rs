@@ -8,6 +8,7 @@ use crate::stats::t_test::Estimate;
 
 use super::cell::Role;
 use super::verdict::Verdict;
+use super::working::{Model, Rank, VarianceSteps};
 
 /// Why a cell has no better verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +114,8 @@ pub struct Deviation {
     pub mean: f64,
     /// Holm's p-value over all deviations.
     pub p_holm: f64,
+    /// Their level.
+    pub level: f64,
     /// What it found.
     pub flag: Flag,
 }
@@ -168,6 +171,12 @@ pub struct Test {
     pub(super) alpha: f64,
     pub(super) cells: usize,
     pub(super) freedom: Freedom,
+    /// How its variance came about.
+    pub(super) steps: VarianceSteps,
+    /// The place of its p-value.
+    pub(super) rank: Rank,
+    /// How it was estimated, and how many values were trimmed at each end.
+    pub(super) model: (Model, usize),
 }
 
 /// The mean over the load points of one metric.

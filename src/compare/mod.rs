@@ -22,6 +22,7 @@ pub mod side;
 mod suspicion;
 mod values;
 pub mod verdict;
+pub mod working;
 
 pub use comparison::{Cell, CellReason, Comparison, Mode, Note, SuiteResult};
 pub use exit::GateResult;

@@ -1,6 +1,8 @@
 //! A sample: the values of one cell, or of several together, and what a model makes of them.
 
-use crate::stats::block_model::{Pair, PairedFit, fit_differences, fit_pairs};
+use crate::stats::block_model::{
+    LEAST_BLOCKS_FOR_POSITION, Pair, PairedFit, fit_differences, fit_pairs,
+};
 use crate::stats::moderated_variance::Variance;
 use crate::stats::moments::{mean, variance};
 use crate::stats::nights::{LEAST_NIGHTS, pooled_t};
@@ -9,6 +11,7 @@ use crate::stats::t_test::{Estimate, default_trim, prediction, welch};
 use super::cell::{Cell, KnownNoise};
 use super::decision::Reason;
 use super::options::{ErrorTerm, Options, Trim};
+use super::working::{Model, VarianceSteps};
 
 /// Logs of which more is worse, centred so that those of several cells can be averaged: the
 /// differences of a pair, or each side less the mean of the base.
@@ -39,26 +42,27 @@ impl Known {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fit {
     pub(super) mean: f64,
-    /// Of one block, where there are blocks.
-    pub(super) variance: Variance,
-    /// `se² = variance × weight`.
-    pub(super) weight: f64,
+    /// How it came about.
+    pub(super) steps: VarianceSteps,
 }
 
 impl Fit {
+    fn new(mean: f64, own: Variance, weight: f64) -> Self {
+        Self { mean, steps: VarianceSteps { own, joined: own, prior: None, used: own, weight } }
+    }
+
     fn paired(fit: PairedFit) -> Self {
-        let variance = Variance { value: fit.variance, df: fit.df };
-        Self { mean: fit.mean, variance, weight: fit.weight }
+        Self::new(fit.mean, Variance { value: fit.variance, df: fit.df }, fit.weight)
     }
 
     fn whole(estimate: Estimate) -> Self {
         let variance = Variance { value: estimate.se.powi(2), df: estimate.df };
-        Self { mean: estimate.mean, variance, weight: 1.0 }
+        Self::new(estimate.mean, variance, 1.0)
     }
 
     /// With the resolution of the values and the days of the two sides in the error.
     pub(super) fn estimate(self, term: ErrorTerm, known: Known) -> Estimate {
-        let Self { mean, variance, weight } = self;
+        let Self { mean, steps: VarianceSteps { used: variance, weight, .. } } = self;
         let own = Estimate { mean, se: (variance.value * weight).sqrt(), df: variance.df };
         let own = own.with_resolution(known.resolution);
         match (term, known.noise.days) {
@@ -162,10 +166,7 @@ impl Sample {
     }
 
     fn paired(&self, options: &Options, have: usize) -> Result<Fit, Reason> {
-        let trim = match options.trim {
-            Trim::ByBlocks => default_trim(have),
-            Trim::Fixed(trim) => trim,
-        };
+        let trim = trim(options, have);
         let has_order = options.error_term == ErrorTerm::Paired && !self.base_first.is_empty();
         let fit = if has_order {
             let pair = |(d, first): (&Option<f64>, &bool)| {
@@ -180,10 +181,37 @@ impl Sample {
         fit.map(Fit::paired)
     }
 
+    /// The model of [`Self::fit`], and how many values it trims at each end.
+    pub(super) fn model(&self, options: &Options) -> (Model, usize) {
+        let (base, new) = (self.base.iter().flatten().count(), self.new.iter().flatten().count());
+        let model = match options.error_term {
+            ErrorTerm::Nights => Model::Nights,
+            ErrorTerm::Assumed { .. } | ErrorTerm::Advice => Model::Assumed,
+            ErrorTerm::Unpaired { .. } if balanced(base, new, options.min_blocks.max(2)) => {
+                Model::Apart
+            }
+            ErrorTerm::Unpaired { .. } => Model::Prediction,
+            ErrorTerm::Paired
+                if !self.base_first.is_empty() && new >= LEAST_BLOCKS_FOR_POSITION =>
+            {
+                Model::PairsAndPosition
+            }
+            ErrorTerm::Paired | ErrorTerm::PairedAcrossDays { .. } => Model::Pairs,
+        };
+        (model, if options.error_term.is_paired() { trim(options, new) } else { 0 })
+    }
+
     /// The mean change where nothing can be tested.
     pub(super) fn plain_mean(&self) -> Option<f64> {
         let centre = if self.base.is_empty() { 0.0 } else { mean(&present(&self.base))? };
         Some(mean(&present(&self.new))? - centre)
+    }
+}
+
+fn trim(options: &Options, have: usize) -> usize {
+    match options.trim {
+        Trim::ByBlocks => default_trim(have),
+        Trim::Fixed(trim) => trim,
     }
 }
 
@@ -199,7 +227,7 @@ fn assumed(base: &[f64], new: &[f64], bound: f64, (base_days, new_days): (usize,
     let share = |days: usize| 1.0 / days.max(1) as f64;
     let variance = Variance { value: seen.max(bound * bound), df: f64::INFINITY };
     let mean = mean(new).unwrap_or(f64::NAN) - mean(base).unwrap_or(f64::NAN);
-    Fit { mean, variance, weight: share(base_days) + share(new_days) }
+    Fit::new(mean, variance, share(base_days) + share(new_days))
 }
 
 /// Whether Welch's test keeps its error: both sides have enough starts and neither more than twice

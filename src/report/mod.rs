@@ -3,6 +3,7 @@
 pub mod chart;
 pub mod csv;
 pub mod document;
+pub mod explain;
 pub mod html;
 mod input;
 pub mod json;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // helpers outside `#[test]` functions
 
+mod explained;
 mod gate;
 mod gateway;
 mod live;

@@ -201,6 +201,7 @@ fn cells(point: &PointInput, factor: f64, index: u64) -> Vec<Cell> {
             floor: measure.floor(),
             pairs: (0..8).map(pair).collect(),
             reason: None,
+            working: None,
         })
     };
     measures.into_iter().filter_map(cell).collect()
@@ -307,6 +308,7 @@ pub(crate) fn configurations() -> ReportInput {
                     floor: measure.floor(),
                     pairs: vec![(base, new)],
                     reason: None,
+                    working: None,
                 }
             })
         };
