@@ -12,6 +12,7 @@ pub mod lossy;
 pub mod markdown;
 pub mod progress;
 pub mod terminal;
+pub mod trend;
 pub mod view;
 
 pub use crate::compare::knee::{Knee, Multiple, Turning};
