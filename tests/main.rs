@@ -18,6 +18,7 @@ mod cli;
 mod exported;
 mod imported;
 mod json_schema;
+mod killed;
 mod package;
 mod resumed;
 mod sentences;

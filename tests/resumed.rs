@@ -96,10 +96,13 @@ fn a_killed_run_is_taken_up_where_it_stopped() {
 /// Judges a run anew as if its client had been at ease: how busy this machine is, is not what is
 /// tested here.
 fn at_ease(settings: &Settings, run_id: &str) -> Conclusion {
-    let store = Store::open(&settings.output_dir).unwrap();
-    forget_health(&store, run_id);
+    at_ease_of(&Store::open(&settings.output_dir).unwrap(), run_id)
+}
+
+pub(crate) fn at_ease_of(store: &Store, run_id: &str) -> Conclusion {
+    forget_health(store, run_id);
     let _ = std::fs::remove_file(store.layout().comparison(run_id));
-    rebuild_report(&store, Some(run_id), &settings.judge).unwrap()
+    rebuild_report(store, Some(run_id), &Settings::for_url("").judge).unwrap()
 }
 
 fn forget_health(store: &Store, run_id: &str) {

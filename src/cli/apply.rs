@@ -8,6 +8,8 @@ use super::args::{
 use crate::compare::gate::Requirement;
 use crate::error::{Error, Result};
 use crate::harness::{Action, Detail, Entry, OutputFormat, Surface};
+use crate::report::terminal;
+use crate::server::redact_argument;
 use crate::settings::launch::LaunchSpec;
 use crate::settings::overrides::{set, set_headers, set_some};
 use crate::settings::{ApiKey, Launch, Settings, Target, Timeouts, value};
@@ -101,6 +103,19 @@ impl ServerArgs {
         Ok(())
     }
 
+    /// A key in a header of the command line is refused nowhere, since a scenario file is not always at hand.
+    fn warn_of_readable_headers(&self, headers: &[(String, String)]) -> Result<()> {
+        for (text, (name, _)) in self.headers.iter().zip(headers) {
+            if redact_argument(text) != *text {
+                terminal::print_message(&format!(
+                    "warning: the process list shows the header `{name}` while this runs; give the key with \
+                     `--api-key-env` or `--api-key-file`, or the header in a scenario file (`[server]`, `headers`)\n"
+                ))?;
+            }
+        }
+        Ok(())
+    }
+
     /// The other side, ready and stopped as the server is.
     fn against_launch(&self) -> LaunchSpec {
         let restart = self.against_restart_cmd.clone();
@@ -162,6 +177,7 @@ impl ServerArgs {
         }
         let headers: Vec<_> =
             self.headers.iter().map(|text| header(text)).collect::<Result<_>>()?;
+        self.warn_of_readable_headers(&headers)?;
         set_headers(settings, &headers);
         if let Some(extra) = &self.extra_body {
             settings.extra_body = serde_json::from_str(extra)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::redact::{redact_command, redact_words};
+use super::redact::{redact_all, redact_command};
 use crate::error::{Error, Result};
 
 /// A command as it is run: leading `NAME=value` words are its environment, as in a shell.
@@ -40,7 +40,7 @@ impl CommandLine {
     /// The words with secrets hidden: what may be stored and shown.
     #[must_use]
     pub fn redacted(&self) -> Vec<String> {
-        redact_words(&self.argv, 0)
+        redact_all(&self.argv)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::command::CommandLine;
 use super::limits::Limits;
-use super::log::{tail, with_log};
+use super::log::{self, tail, with_log};
 use super::log_settings::engine_settings;
 use super::port::Address;
 use super::process_group::ProcessGroup;
@@ -144,7 +144,7 @@ impl Launcher {
         running.environment_names =
             command.environment.keys().chain(environment.keys()).cloned().collect();
         running.secrets = Secrets::of(&command, environment, self.api_key.as_ref());
-        running.log_start = log_start;
+        running.log_start = Some(log_start);
         let mut group = ProcessGroup::spawn(&command, environment, log)?;
         let ready =
             ready::wait_for_group(&mut group, &self.client, ready_path, timeout, &self.limits);
@@ -236,7 +236,7 @@ impl Launcher {
         };
         let shown = redact_command(hook);
         let logged = || secrets.redact(&tail(&self.log_path, from));
-        match tokio::time::timeout(limit, wait).await {
+        let ended = match tokio::time::timeout(limit, wait).await {
             Ok(status) if status.success() => {
                 // What it has left running may be the server.
                 group.release();
@@ -252,7 +252,9 @@ impl Launcher {
                     Error::server(format!("the {name} `{shown}` did not end within {limit}"));
                 Err(with_log(error, &logged(), &self.log_path))
             }
-        }
+        };
+        log::keep(&self.log_path, from, &secrets);
+        ended
     }
 
     fn open_log(&self) -> Result<std::fs::File> {

@@ -1,30 +1,72 @@
 //! Redaction: a command line with its secrets out of sight.
 
-use crate::settings::is_secret_name;
+use crate::settings::{ApiKey, is_secret_name};
 
-pub(super) const REDACTED: &str = "[redacted]";
+const REDACTED: &str = "[redacted]";
+
+/// A shorter value is replaced where its name stands and nowhere else: it would take whole words out of a text.
+pub(super) const LEAST_BYTES: usize = 4;
 
 /// A shell inside a shell inside a shell: deeper than this, a word is hidden whole.
-pub(super) const MAX_DEPTH: u32 = 3;
+const MAX_DEPTH: u32 = 3;
 
 /// The command line with its secrets replaced: values of flags and variables whose names end in key,
 /// token, secret or password, `Authorization` headers, credentials in URLs, well-known key shapes.
+/// A value found so is replaced wherever else it stands, too.
 #[must_use]
 pub fn redact_command(text: &str) -> String {
     let Some(words) = shlex::split(text) else {
         // An open quote: plain words are the best guess.
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        return redact_words(&words, 0).join(" ");
+        return redact_all(&words).join(" ");
     };
-    let redacted = redact_words(&words, 0);
+    let redacted = redact_all(&words);
     if redacted == words { text.to_owned() } else { join(&redacted) }
+}
+
+/// The words of a command line, as [`redact_command`] shows them.
+pub(super) fn redact_all(words: &[String]) -> Vec<String> {
+    let values = secret_values(words);
+    redact_words(words, 0).into_iter().map(|word| without(word, &values)).collect()
+}
+
+fn without(text: String, values: &[String]) -> String {
+    let long = values.iter().filter(|value| value.trim().len() >= LEAST_BYTES);
+    long.fold(text, |text, value| ApiKey::new(value).redact(&text))
+}
+
+/// The secret values among the words of a command line.
+pub(super) fn secret_values(words: &[String]) -> Vec<String> {
+    let mut values = Vec::new();
+    collect(words, 0, &mut values);
+    values
+}
+
+/// Adds the secret values among `words`, also of a command within a command.
+fn collect(words: &[String], depth: u32, values: &mut Vec<String>) {
+    for (word, shown) in words.iter().zip(redact_words(words, 0)) {
+        if *word == shown {
+            continue;
+        }
+        match shown.strip_suffix(REDACTED).and_then(|prefix| word.strip_prefix(prefix)) {
+            Some(value) => {
+                let value = value.trim();
+                values.push(value.strip_prefix("Bearer ").unwrap_or(value).to_owned());
+            }
+            None if depth < MAX_DEPTH => {
+                collect(&shlex::split(word).unwrap_or_default(), depth + 1, values);
+            }
+            None => values.push(word.clone()),
+        }
+    }
 }
 
 /// One argument of a command line with its secrets replaced, as [`redact_command`] does: it is one word,
 /// spaces and all (`Authorization: Bearer x`).
 #[must_use]
 pub fn redact_argument(word: &str) -> String {
-    redact_word(word, 0)
+    let word = [word.to_owned()];
+    redact_all(&word).concat()
 }
 
 /// One line to read, quoted where a shell would need it.
@@ -40,7 +82,7 @@ fn join(words: &[String]) -> String {
     words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
-pub(super) fn redact_words(words: &[String], depth: u32) -> Vec<String> {
+fn redact_words(words: &[String], depth: u32) -> Vec<String> {
     let mut redacted = Vec::with_capacity(words.len());
     // `--api-key a b c`: vLLM takes several keys.
     let mut hiding = false;
@@ -56,11 +98,15 @@ pub(super) fn redact_words(words: &[String], depth: u32) -> Vec<String> {
 }
 
 fn redact_word(word: &str, depth: u32) -> String {
-    if let Some((name, _)) = word.split_once('=')
-        && (is_secret_name(name) || is_secret_header(name))
-        && !name.contains(char::is_whitespace)
-    {
-        return format!("{name}={REDACTED}");
+    // `--server-cmd=HF_TOKEN=x serve`: each name may be the secret's, and the value ends with the word.
+    let first_word = word.split(char::is_whitespace).next().unwrap_or_default();
+    for (at, _) in first_word.match_indices('=') {
+        let name = first_word[..at].rsplit('=').next().unwrap_or_default();
+        let is_inner = first_word[..at].contains('=');
+        if is_secret_name(name) || is_secret_header(name) {
+            let rest = if is_inner { &word[first_word.len()..] } else { "" };
+            return format!("{}={REDACTED}{}", &word[..at], redact_rest(rest, depth));
+        }
     }
     for (at, _) in word.match_indices(':') {
         let (before, value) = word.split_at(at + 1);
@@ -85,6 +131,15 @@ fn redact_word(word: &str, depth: u32) -> String {
         };
     }
     if is_key_shaped(word) { REDACTED.to_owned() } else { redact_credentials(word) }
+}
+
+/// What stands behind the first word of a command in a flag's value.
+fn redact_rest(rest: &str, depth: u32) -> String {
+    if rest.trim().is_empty() {
+        rest.to_owned()
+    } else {
+        format!(" {}", redact_word(rest.trim_start(), depth))
+    }
 }
 
 fn is_of_name(letter: char) -> bool {
@@ -149,6 +204,10 @@ mod tests {
             ("curl -H 'authorization=Bearer abc'", "curl -H authorization=[redacted]"),
             ("run sk-0123456789abcdefghij", "run [redacted]"),
             ("run 'open --token x", "run 'open --token [redacted]"),
+            (
+                "sh -c 'echo plover-7; exec serve' --api-key plover-7",
+                "sh -c 'echo [redacted]; exec serve' --api-key [redacted]",
+            ),
         ];
         for (command, shown) in cases {
             assert_eq!(redact_command(command), shown);
@@ -163,6 +222,10 @@ mod tests {
             ("Authorization=Bearer abc", "Authorization=[redacted]"),
             ("X-Trace: a b", "X-Trace: a b"),
             ("vllm serve --api-key X", "vllm serve --api-key [redacted]"),
+            (
+                "--server-cmd=HF_TOKEN=plover sh -c 'echo plover'",
+                "--server-cmd=HF_TOKEN=[redacted] sh -c 'echo [redacted]'",
+            ),
             ("http://127.0.0.1:8000/v1", "http://127.0.0.1:8000/v1"),
         ] {
             assert_eq!(redact_argument(argument), shown);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::limits::Limits;
-use super::log::{tail, with_log};
+use super::log::{self, tail, with_log};
 use super::port::Address;
 use super::process_group::ProcessGroup;
 use super::secrets::Secrets;
@@ -40,7 +40,8 @@ pub struct Running {
     pub findings: Vec<Finding>,
     pub(super) group: Option<ProcessGroup>,
     pub(super) secrets: Secrets,
-    pub(super) log_start: u64,
+    /// Where the log of this start begins; none where we launched none.
+    pub(super) log_start: Option<u64>,
     pub(super) gpu_idle_mib: Option<f64>,
     address: Address,
     log_path: PathBuf,
@@ -69,7 +70,7 @@ impl Running {
             findings: Vec::new(),
             group: None,
             secrets: Secrets::default(),
-            log_start: 0,
+            log_start: None,
             gpu_idle_mib: None,
             address,
             log_path,
@@ -104,6 +105,9 @@ impl Running {
 
     /// The state of the process we launched where it has ended by itself.
     pub fn died(&mut self) -> Option<ServerState> {
+        if let Some(from) = self.log_start.filter(|from| log::is_too_long(&self.log_path, *from)) {
+            log::keep(&self.log_path, from, &self.secrets);
+        }
         let status = self.group.as_mut()?.exit_status()?;
         Some(ServerState::Died { how: status.to_string(), log_tail: self.log_tail() })
     }
@@ -111,12 +115,13 @@ impl Running {
     /// The last 20 lines of what this start has logged, secrets taken out.
     #[must_use]
     pub fn log_tail(&self) -> String {
-        self.secrets.redact(&tail(&self.log_path, self.log_start))
+        self.secrets.redact(&tail(&self.log_path, self.log_start.unwrap_or(0)))
     }
 
     /// What this start has logged, its last 4 MiB, secrets taken out.
     pub(super) fn log(&self) -> String {
-        let text = files::read_tail(&self.log_path, self.log_start, LOG_BYTES).unwrap_or_default();
+        let text = files::read_tail(&self.log_path, self.log_start.unwrap_or(0), LOG_BYTES)
+            .unwrap_or_default();
         self.secrets.redact(&text)
     }
 
@@ -166,6 +171,15 @@ impl Running {
             )
             .with_hint("look with `nvidia-smi` for a process that holds it")
         })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.group.take());
+        if let Some(from) = self.log_start {
+            log::keep(&self.log_path, from, &self.secrets);
+        }
     }
 }
 

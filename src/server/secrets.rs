@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::command::CommandLine;
-use super::redact::{MAX_DEPTH, REDACTED, redact_words};
+use super::redact::{LEAST_BYTES, secret_values};
 use crate::settings::{ApiKey, is_secret_name};
 
 /// The secret values themselves, to be taken out of a server's log.
@@ -18,36 +18,16 @@ impl Secrets {
         api_key: Option<&ApiKey>,
     ) -> Self {
         let mut values: Vec<String> = api_key.iter().map(|key| key.expose().to_owned()).collect();
-        collect(&command.argv, 0, &mut values);
+        values.extend(secret_values(&command.argv));
         let variables = command.environment.iter().chain(environment);
         values.extend(variables.filter(|(n, _)| is_secret_name(n)).map(|(_, value)| value.clone()));
-        // Shorter ones would take whole words out of a log.
-        values.retain(|value| value.trim().len() >= 4);
+        values.retain(|value| value.trim().len() >= LEAST_BYTES);
         Self(values)
     }
 
     /// The text without the secrets.
     pub(super) fn redact(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, secret| ApiKey::new(secret).redact(&text))
-    }
-}
-
-/// Adds the secret values among `words`, also of a command within a command.
-fn collect(words: &[String], depth: u32, values: &mut Vec<String>) {
-    for (word, shown) in words.iter().zip(redact_words(words, 0)) {
-        if *word == shown {
-            continue;
-        }
-        match shown.strip_suffix(REDACTED).and_then(|prefix| word.strip_prefix(prefix)) {
-            Some(value) => {
-                let value = value.trim();
-                values.push(value.strip_prefix("Bearer ").unwrap_or(value).to_owned());
-            }
-            None if depth < MAX_DEPTH => {
-                collect(&shlex::split(word).unwrap_or_default(), depth + 1, values);
-            }
-            None => values.push(word.clone()),
-        }
     }
 }
 

@@ -11,6 +11,7 @@ use super::lock;
 use super::runs::{check_schema, not_ours, to_json};
 use super::{Layout, Store};
 use crate::error::{Error, ErrorKind, Result};
+use crate::record::stored::RunStatus;
 
 /// How many changes a baseline remembers; the oldest go first. One a day is three years.
 const LONGEST_HISTORY: usize = 1_000;
@@ -67,6 +68,17 @@ impl<'a> Baselines<'a> {
                 .with_hint("say why the change is right: `--reason 'new attention kernel'`"));
         }
         self.load(name)?;
+        let run = self.store.load_run(run_id)?;
+        if run.status != RunStatus::Complete || run.rounds.is_empty() {
+            let why = match run.status {
+                RunStatus::Complete => "measured nothing",
+                _ => "did not end its plan",
+            };
+            return Err(Error::usage(format!(
+                "run `{run_id}` {why}: baseline `{name}` keeps what it has"
+            ))
+            .with_hint("name a whole run: `inferometer runs` lists them"));
+        }
         let reason = Some(reason.trim().to_owned());
         self.point(name, run_id, Step { at, action: Action::Accepted, reason })
     }

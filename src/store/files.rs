@@ -245,6 +245,43 @@ pub fn read_tail(path: &Path, from: u64, limit: u64) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// The text of a file from byte `from` on, of which the first `limit` bytes; broken UTF-8 replaced.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn read_head(path: &Path, from: u64, limit: u64) -> Result<String> {
+    let told = |error| failed("read", path, error);
+    let mut file = File::open(path).map_err(told)?;
+    file.seek(SeekFrom::Start(from)).map_err(told)?;
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes).map_err(told)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Puts `text` in place of all that a file holds from byte `from` on. In place: whoever appends to the file
+/// goes on behind it.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn replace_from(path: &Path, from: u64, text: &str) -> Result<()> {
+    let told = |error| failed("write", path, error);
+    let mut file = OpenOptions::new().append(true).open(path).map_err(told)?;
+    file.set_len(from).map_err(told)?;
+    file.write_all(text.as_bytes()).map_err(told)
+}
+
+/// When a file was last written; none where there is none, or the system does not tell.
+#[must_use]
+pub fn written_at(path: &Path) -> Option<std::time::SystemTime> {
+    path.metadata().ok()?.modified().ok()
+}
+
+/// How long a file is, bytes; 0 where there is none.
+#[must_use]
+pub fn length(path: &Path) -> u64 {
+    path.metadata().map_or(0, |meta| meta.len())
+}
+
 /// Appends lines to a file and waits until they are on the disk.
 ///
 /// # Errors

@@ -217,8 +217,9 @@ impl Store {
         files::remove_folder(&self.layout.run(run_id))
     }
 
-    /// Removes all but the newest `keep` runs and those that a baseline points at, and what a killed
-    /// import or removal left behind; reports which runs went.
+    /// Removes all but the newest `keep` runs, those that a baseline points at and those in progress, and
+    /// what a killed import or removal left behind; reports which runs went. The newest are those with the
+    /// highest ids and those written last: where a clock was set back, both orders differ.
     ///
     /// # Errors
     /// Where a folder cannot be read or removed; what went before stays removed.
@@ -226,8 +227,13 @@ impl Store {
         let _lock = lock::lock(&self.layout.lock())?;
         files::sweep(&self.layout.runs())?;
         let mut removed = Vec::new();
-        for id in self.run_ids()?.into_iter().skip(keep) {
-            if self.baselines().holders(&id)?.is_empty() {
+        let ids = self.run_ids()?;
+        let written = |id: &String| files::written_at(&self.layout.run_file(id));
+        let mut by_time = ids.clone();
+        by_time.sort_by_key(|id| std::cmp::Reverse((written(id), id.clone())));
+        let newest: Vec<&String> = ids.iter().take(keep).chain(by_time.iter().take(keep)).collect();
+        for id in ids.iter().filter(|id| !newest.contains(id)).cloned() {
+            if self.baselines().holders(&id)?.is_empty() && !self.is_in_progress(&id)? {
                 files::remove_folder(&self.layout.run(&id))?;
                 removed.push(id);
             }

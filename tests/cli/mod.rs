@@ -7,6 +7,7 @@ mod flags;
 #[cfg(target_os = "linux")]
 mod lost_server;
 mod machine;
+mod planted;
 mod secrets;
 mod signals;
 mod texts;

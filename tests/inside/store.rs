@@ -219,6 +219,23 @@ fn runs_are_listed_newest_first_pruned_and_removed() {
 }
 
 #[test]
+fn what_was_written_last_is_not_pruned_though_its_clock_was_set_back() {
+    let Case { store, .. } = case();
+    for id in ["20260103T000000Z-a", "20260104T000000Z-b", "20260105T000000Z-c"] {
+        complete(&store, id);
+    }
+    // Being written now, by a clock that is two years behind.
+    let running = kept::run("20240101T000000Z-running");
+    let writer = store.begin_run(&running).unwrap();
+    // Written after all others, by a clock a year behind.
+    complete(&store, "20250101T000000Z-last");
+    assert_eq!(store.prune_runs(1).unwrap(), ["20260104T000000Z-b", "20260103T000000Z-a"]);
+    let left = ["20260105T000000Z-c", "20250101T000000Z-last", "20240101T000000Z-running"];
+    assert_eq!(store.run_ids().unwrap(), left);
+    drop(writer);
+}
+
+#[test]
 fn two_baselines_move_apart_and_remember() {
     let Case { store, .. } = case();
     let (a, b) = (complete(&store, "20260101T000000Z-a"), complete(&store, "20260102T000000Z-b"));
@@ -231,6 +248,13 @@ fn two_baselines_move_apart_and_remember() {
     assert_eq!(baselines.load("Main").unwrap().runs, std::slice::from_ref(&b.id));
 
     assert_eq!(baselines.accept("main", &b.id, "  ", at(4)).unwrap_err().kind(), ErrorKind::Usage);
+    let mut half = complete(&store, "20260103T000000Z-half");
+    half.status = RunStatus::Interrupted;
+    fs::write(store.layout().run_file(&half.id), serde_json::to_vec(&half).unwrap()).unwrap();
+    let error = baselines.accept("main", &half.id, "new kernel", at(5)).unwrap_err();
+    assert!(error.to_string().contains("did not end its plan"), "{error}");
+    assert_eq!(baselines.load("main").unwrap().runs.len(), 2, "it keeps what it has");
+    store.remove_run(&half.id).unwrap();
     let accepted = baselines.accept("main", &b.id, "new kernel", at(5)).unwrap();
     assert_eq!(accepted.runs, std::slice::from_ref(&b.id));
     let last = accepted.history.last().unwrap();
