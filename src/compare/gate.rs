@@ -141,6 +141,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_latency_halved_or_a_throughput_doubled_is_implausible_and_less_is_not() {
+        let is = |measure, change| is_implausible(measure, Some(change));
+        assert_eq!((is(Measure::TTFT_P50, -0.5), is(Measure::TTFT_P50, -0.49)), (true, false));
+        assert_eq!((is(Measure::THROUGHPUT, 1.0), is(Measure::THROUGHPUT, 0.99)), (true, false));
+        assert!(!is(Measure::TTFT_P50, 9.0) && !is(Measure::THROUGHPUT, -0.9), "worse is no gain");
+        assert!(!is(Measure::ERROR_RATE, -1.0) && !is_implausible(Measure::TTFT_P50, None));
+    }
+
+    #[test]
     fn limits_need_units_and_are_read_in_the_measures_own() {
         let limit: Requirement = "ttft_p99<0.5s".parse().unwrap();
         assert_eq!((limit.measure, limit.below, limit.limit), (Measure::TTFT_P99, true, 500.0));

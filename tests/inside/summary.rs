@@ -416,3 +416,21 @@ proptest! {
         prop_assert!(near(shuffled.concurrency_mean, 1.15));
     }
 }
+
+#[test]
+fn an_slo_is_met_by_enough_good_requests_few_failures_and_no_growing_backlog() {
+    use inferometer::record::stored::RoundStatus::{Complete, Overloaded, Saturated};
+    let slo = Slo { ttft_ms: Some(300.0), tpot_ms: None, e2el_ms: None, share: Some(0.5) };
+    let met = |late: u64, failures: u64, status| {
+        let good = (0..100 - late - failures)
+            .map(|n| request(10_000 * MS + n, 10_100 * MS, 11_000 * MS, 10));
+        let slow = (0..late).map(|n| request(10_000 * MS + n, 10_400 * MS, 11_000 * MS, 10));
+        let lost = (0..failures).map(|n| failed(11_000 * MS + n, MS, FailureKind::Reset));
+        let measured = Measured::new(good.chain(slow).chain(lost).collect());
+        summarise(&[measured.input()], Some(slo)).meets(&slo, status)
+    };
+    assert_eq!((met(50, 0, Complete), met(51, 0, Complete)), (Some(true), Some(false)));
+    // One failure alone may be the connection's; many are the server's, though half are good.
+    assert_eq!((met(0, 1, Complete), met(0, 30, Complete)), (Some(true), Some(false)));
+    assert_eq!((met(0, 0, Saturated), met(0, 0, Overloaded)), (Some(false), Some(false)));
+}
