@@ -29,6 +29,9 @@ const FOLLOWED: [Measure; 5] = [
     Measure::TTFT_P50,
 ];
 
+/// What was measured of each start, with the log of its value.
+type Starts<'a> = BTreeMap<&'a str, Vec<(&'a MeasuredStart, f64)>>;
+
 /// What a baseline's nights show.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trend {
@@ -118,7 +121,7 @@ fn nights_of(point: &ComparedPoint, measure: Measure, idle_lag_ms: f64) -> Vec<N
     let seen = first_seen(point.starts.iter());
     let times: Vec<i64> = seen.values().copied().collect();
     let night: BTreeMap<&str, usize> = seen.into_keys().zip(nights(&times)).collect();
-    let mut by_night: BTreeMap<usize, BTreeMap<&str, Vec<(&MeasuredStart, f64)>>> = BTreeMap::new();
+    let mut by_night: BTreeMap<usize, Starts<'_>> = BTreeMap::new();
     for start in &point.starts {
         let Some(value) = value(start, point, measure, idle_lag_ms) else { continue };
         let name = identity(start);
@@ -128,7 +131,7 @@ fn nights_of(point: &ComparedPoint, measure: Measure, idle_lag_ms: f64) -> Vec<N
     by_night.into_values().filter_map(|starts| one_night(&starts)).collect()
 }
 
-fn one_night(starts: &BTreeMap<&str, Vec<(&MeasuredStart, f64)>>) -> Option<Night> {
+fn one_night(starts: &Starts<'_>) -> Option<Night> {
     let of_start = |measured: &Vec<(&MeasuredStart, f64)>| {
         mean(&measured.iter().map(|(_, log)| *log).collect::<Vec<_>>())
     };
