@@ -195,10 +195,10 @@ pub(crate) struct OutputArgs {
     /// What stdout carries
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "terminal")]
     pub(crate) output_format: OutputFormatArg,
-    /// Only the result
+    /// Result lines only
     #[arg(long, short = 'q')]
     pub(crate) quiet: bool,
-    /// Every metric and finding
+    /// Every round as it ends, and the notes
     #[arg(long, short = 'v', conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 }

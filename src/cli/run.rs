@@ -15,7 +15,7 @@ use crate::harness::{Action, Detail, Entry, Harness, OutputFormat, Selection, Su
 use crate::plan::ListFormat;
 use crate::record::FindingCode;
 use crate::report;
-use crate::report::progress::{self, Reporter, Silent, Stream};
+use crate::report::progress::{self, Event, Reporter, Silent, Stream};
 use crate::report::terminal::{self, Color};
 use crate::scenario::{Length, Load, Scenario, ScenarioGroup, Slo, file};
 use crate::settings::{BaselineChoice, Settings};
@@ -189,11 +189,15 @@ pub(super) fn drive(mut harness: Harness) -> Result<u8> {
     let baseline = harness.baseline().clone();
     let is_judged = baseline.compare.is_some() || harness.settings().against.is_some();
     let told = BaselineTold { baseline: &baseline, is_judged };
-    let mut reporter = reporter(surface);
+    let mut reporter = reporter_before_report(surface);
     let interrupt = Interrupt::new();
     let job = harness.run(&mut *reporter, &interrupt);
-    let conclusion = until_told_to_leave(&interrupt, Urgency::Drain, job)?;
+    let conclusion = until_told_to_leave(&interrupt, Urgency::Drain, job);
+    if conclusion.is_err() {
+        reporter.event(&Event::RunFailed)?;
+    }
     drop(reporter);
+    let conclusion = conclusion?;
     let was_interrupted = interrupt.urgency() != Urgency::None;
     let code = present(&conclusion, surface, Some(told))?;
     if was_interrupted {
@@ -257,6 +261,16 @@ fn reporter(surface: Surface) -> Box<dyn Reporter> {
     }
 }
 
+/// As above, where the report follows that lists findings and figures.
+fn reporter_before_report(surface: Surface) -> Box<dyn Reporter> {
+    let stream = match (surface.detail, surface.format) {
+        (Detail::Quiet, _) => return Box::new(Silent),
+        (_, OutputFormat::Terminal) => Stream::Stdout,
+        _ => Stream::Stderr,
+    };
+    Box::new(progress::Terminal::before_report(stream, surface.detail))
+}
+
 /// What a run was told of baselines.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BaselineTold<'a> {
@@ -277,7 +291,8 @@ pub(super) fn present(
         OutputFormat::Markdown => report::markdown::render(&conclusion.report, None),
         OutputFormat::Terminal => {
             let color = Color::of(&std::io::stdout());
-            let mut text = terminal::render(&conclusion.report, terminal::width(), color);
+            let mut text =
+                terminal::render(&conclusion.report, terminal::width(), color, surface.detail);
             // The first decides; the verdicts above tell the others.
             if let Some((first, others)) = conclusion.gate.reasons.split_first() {
                 let more = match others.len() {
@@ -289,10 +304,11 @@ pub(super) fn present(
                 text.push_str(&super::broken(&line, terminal::width()));
                 text.push('\n');
             }
-            if let Some(told) = baseline {
-                text.push_str(&baseline_line(told, conclusion, surface.entry));
+            if surface.detail != Detail::Quiet {
+                let told = baseline.map(|told| baseline_line(told, conclusion, surface.entry));
+                text.push_str(&told.unwrap_or_default());
+                text.push_str(&format!("report: {}\n", conclusion.page.display()));
             }
-            text.push_str(&format!("report: {}\n", conclusion.page.display()));
             text
         }
     };

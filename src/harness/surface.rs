@@ -1,6 +1,7 @@
 //! The surface of a run: which load points it has, and what the caller wants to see of it.
 
 use crate::plan::ListFormat;
+pub use crate::report::detail::Detail;
 
 /// Which load points run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,16 +59,4 @@ pub enum OutputFormat {
     Json,
     /// The table for a pull request.
     Markdown,
-}
-
-/// How much is shown.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Detail {
-    /// Only the result.
-    Quiet,
-    /// What most people want.
-    #[default]
-    Normal,
-    /// Every metric and finding.
-    Verbose,
 }

@@ -1,7 +1,7 @@
 //! The report as Markdown: a comment on a pull request, a step's summary, the engineers' table.
 
 use super::view::figures::{self, ChangeRow};
-use super::view::{banner, columns, compare, value};
+use super::view::{banner, columns, compare, findings, value};
 use super::{Report, ReportInput};
 use crate::metric::Measure;
 
@@ -132,7 +132,7 @@ fn changes(text: &mut Bounded, rows: &[ChangeRow], folded: Option<&str>) {
 }
 
 fn finding_lines(text: &mut Bounded, input: &ReportInput) {
-    let findings = figures::findings(&input.all_findings());
+    let findings = findings::findings(&input.all_findings());
     if findings.is_empty() {
         return;
     }

@@ -1,7 +1,9 @@
 //! The report: one value that terminal, HTML, Markdown, JSON, CSV and JUnit all show. Pure.
 
+mod cell_text;
 pub mod chart;
 pub mod csv;
+pub mod detail;
 pub mod document;
 pub mod explain;
 pub mod html;
@@ -11,6 +13,7 @@ pub mod junit;
 pub mod lossy;
 pub mod markdown;
 pub mod progress;
+mod table;
 pub mod terminal;
 pub mod trend;
 pub mod view;

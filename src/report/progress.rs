@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::terminal::{self, Color, Tone};
+use super::cell_text::{Color, Tone, wrapped};
+use super::detail::Detail;
+use super::terminal;
 use crate::clock::Clock;
 use crate::record::{Finding, Severity};
 use crate::summary::Summary;
@@ -66,11 +68,8 @@ pub enum Event<'a> {
         /// The sentence.
         text: &'a str,
     },
-    /// The run ended.
-    RunEnded {
-        /// What is printed last: the path to open.
-        path: &'a str,
-    },
+    /// The run failed: no report follows that would list its findings.
+    RunFailed,
 }
 
 /// Who listens to a run.
@@ -113,10 +112,19 @@ pub struct Terminal {
     last_plain_ns: Option<u64>,
     rounds: u64,
     ended: u64,
+    /// What a report prints after the run; `None` if none follows.
+    report: Option<Detail>,
+    kept: Vec<Finding>,
 }
 
 impl Terminal {
-    /// Reports on `stream`.
+    /// Reports on `stream`, before a report of this detail: findings and figures are left to it.
+    #[must_use]
+    pub fn before_report(stream: Stream, detail: Detail) -> Self {
+        Self { report: Some(detail), ..Self::new(stream) }
+    }
+
+    /// Reports on `stream` everything at once.
     #[must_use]
     pub fn new(stream: Stream) -> Self {
         let (color, on_terminal) = match stream {
@@ -131,7 +139,25 @@ impl Terminal {
             last_plain_ns: None,
             rounds: 0,
             ended: 0,
+            report: None,
+            kept: Vec::new(),
         }
+    }
+
+    /// Whether the report that follows shows this anyway.
+    fn is_brief(&self) -> bool {
+        self.report.is_some_and(|detail| detail != Detail::Verbose)
+    }
+
+    /// `round 3 of 25, about 20 s left: `; empty before the run has begun.
+    fn place(&self) -> String {
+        if self.rounds == 0 {
+            return String::new();
+        }
+        let round = (self.ended + 1).min(self.rounds);
+        let left = time_left(self.clock.now_ns(), self.ended, self.rounds);
+        let left = left.map(|s| format!(", about {} left", whole(s)));
+        format!("round {round} of {}{}: ", self.rounds, left.unwrap_or_default())
     }
 
     fn line(&self, text: &str) -> Result<()> {
@@ -155,7 +181,8 @@ impl Terminal {
     ) -> Result<()> {
         let of = planned.map(|n| format!(" of {}", units::count(n))).unwrap_or_default();
         let point = terminal::plain(point);
-        let text = format!("{point}: {stage}, {}{of} requests", units::count(completed));
+        let place = self.place();
+        let text = format!("{place}{point}: {stage}, {}{of} requests", units::count(completed));
         if let Some(bar) = &self.bar {
             bar.set_message(text);
             bar.tick();
@@ -179,11 +206,11 @@ impl Terminal {
         let label = super::view::severity_label(finding.severity);
         // Wrapped before it is painted: escapes have no width.
         let text = format!("{label}: {}", terminal::plain(&finding.text));
-        let text = terminal::wrapped(&text, terminal::width() - 2, 2);
+        let text = wrapped(&text, terminal::width() - 2, 2);
         self.line(&text.replacen(label, &self.color.paint(tone, label), 1))?;
         match &finding.hint {
             Some(hint) => {
-                let hint = terminal::wrapped(&terminal::plain(hint), terminal::width() - 8, 8);
+                let hint = wrapped(&terminal::plain(hint), terminal::width() - 8, 8);
                 self.line(&format!("  hint: {hint}"))
             }
             None => Ok(()),
@@ -201,8 +228,24 @@ impl Terminal {
             "" => String::new(),
             status => format!("  {}", self.color.paint(Tone::Warn, status)),
         };
+        if self.is_brief() {
+            return Ok(());
+        }
         self.line(&format!("{line}{side}{status}"))
     }
+}
+
+/// How long the remaining rounds take if they are as long as those that ended; `None` before the first.
+fn time_left(elapsed_ns: u64, ended: u64, rounds: u64) -> Option<f64> {
+    let left = rounds.checked_sub(ended).filter(|left| *left > 0 && ended > 0)?;
+    #[allow(clippy::cast_precision_loss)] // an estimate
+    let share = left as f64 / ended as f64;
+    Some((Duration::from_nanos(elapsed_ns).as_secs_f64() * share).round().max(1.0))
+}
+
+/// A time to wait, as exact as an estimate is.
+fn whole(seconds: f64) -> String {
+    if seconds < 120.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) }
 }
 
 fn bar(stream: Stream) -> ProgressBar {
@@ -212,8 +255,7 @@ fn bar(stream: Stream) -> ProgressBar {
     };
     let bar = ProgressBar::with_draw_target(Some(0), target);
     // The template is ours; where it did not parse, the default serves.
-    let style =
-        ProgressStyle::with_template("{bar:12} round {pos} of {len}  {elapsed}  {wide_msg}");
+    let style = ProgressStyle::with_template("{bar:12} {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
 }
@@ -228,7 +270,12 @@ impl Reporter for Terminal {
                 }
                 self.line(plan.trim_end())
             }
+            Event::Finding(finding) if self.report.is_some() => {
+                self.kept.push(finding.clone());
+                Ok(())
+            }
             Event::Finding(finding) => self.finding(finding),
+            Event::StartReady { ready_s: None, .. } if self.is_brief() => Ok(()),
             Event::StartReady { side, start, starts, ready_s } => {
                 let side = if side.is_empty() {
                     String::new()
@@ -247,17 +294,18 @@ impl Reporter for Terminal {
             }
             Event::Note { text } => {
                 let text = terminal::plain(text);
-                self.line(&terminal::wrapped(&text, terminal::width() - 2, 2))
+                self.line(&wrapped(&text, terminal::width() - 2, 2))
             }
             Event::Warning { text } => {
                 let word = self.color.paint(Tone::Warn, "warning");
                 self.line(&format!("{word}: {}", terminal::plain(text)))
             }
-            Event::RunEnded { path } => {
+            Event::RunFailed => {
                 if let Some(bar) = self.bar.take() {
                     bar.finish_and_clear();
                 }
-                self.line(path)
+                let kept = std::mem::take(&mut self.kept);
+                kept.iter().try_for_each(|finding| self.finding(finding))
             }
         }
     }
@@ -266,6 +314,13 @@ impl Reporter for Terminal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_left_is_that_of_rounds_as_long_as_the_ended_ones() {
+        assert_eq!(time_left(10_000_000_000, 5, 20), Some(30.0));
+        assert_eq!(time_left(10_000_000_000, 0, 20), None);
+        assert_eq!(time_left(10_000_000_000, 20, 20), None);
+    }
 
     #[test]
     fn silence_is_silent_and_lines_are_lines() {

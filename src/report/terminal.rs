@@ -1,89 +1,51 @@
 //! The report on a terminal: the table, the verdicts, the findings. The one place that prints.
 
 use std::borrow::Cow;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
-use super::view::figures::{self, FindingView};
-use super::view::{self, Outcome, banner, shorten, trust};
-use super::{PointInput, Report, ReportInput};
+pub use super::cell_text::{Color, Tone, cells, plain};
+use super::cell_text::{fit, wrapped};
+use super::detail::Detail;
+use super::table::table;
+use super::view::figures;
+use super::view::findings::{FindingView, findings};
+use super::view::{self, Outcome, banner, trust};
+use super::{Report, ReportInput};
 use crate::compare::{Cell, Comparison, Verdict};
-use crate::metric::{Measure, Metric};
+use crate::metric::Measure;
+use crate::record::{Finding, Severity};
 use crate::units;
 
 /// Least and usual width.
 const NARROW: usize = 80;
-/// From here on there is room for more columns.
-const WIDE: usize = 104;
+/// Width of the column of labels.
+const LABEL: usize = 11;
 /// Verdicts told one by one; the rest is counted.
 const TOLD: usize = 24;
 /// Of these, those that are inconclusive.
 const UNSURE_TOLD: usize = 8;
-/// Load points in the table; of more, those that changed most.
-const TABLE_POINTS: usize = 40;
-/// Width of a column of numbers, and of the last.
-const COLUMN: usize = 8;
-/// See [`COLUMN`].
-const LAST: usize = 6;
-
-/// Whether text carries colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Color {
-    /// Plain text.
-    Never,
-    /// ANSI escapes.
-    Always,
-}
-
-/// A colour, by what it says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
-    /// Better.
-    Good,
-    /// Worse.
-    Bad,
-    /// Mind this.
-    Warn,
-    /// In the background.
-    Dim,
-    /// A heading.
-    Bold,
-}
-
-impl Color {
-    /// Colour only on a terminal, and not where `NO_COLOR` is set to anything (no-color.org).
-    #[must_use]
-    pub fn of(stream: &impl IsTerminal) -> Self {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-        if stream.is_terminal() && !refused { Self::Always } else { Self::Never }
-    }
-
-    /// `text` in a tone.
-    #[must_use]
-    pub fn paint(self, tone: Tone, text: &str) -> String {
-        let code = match (self, tone) {
-            (Self::Never, _) => return text.to_owned(),
-            (_, Tone::Good) => "32",
-            (_, Tone::Bad) => "31",
-            (_, Tone::Warn) => "33",
-            (_, Tone::Dim) => "2",
-            (_, Tone::Bold) => "1",
-        };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
-    }
-}
 
 /// The text of a report, lines at most `width` wide (80 at least).
 #[must_use]
-pub fn render(report: &Report, width: usize, color: Color) -> String {
+pub fn render(report: &Report, width: usize, color: Color, detail: Detail) -> String {
     let input = report.input();
     let width = width.max(NARROW);
     let mut text = table(input, width, color);
     verdicts(&mut text, input, width, color);
-    section(&mut text, "over all load points", &banner::overall(input), width, color);
-    section(&mut text, "trust", &trust::trust(input), width, color);
-    section(&mut text, "capacity", &banner::limits(input), width, color);
-    for finding in figures::findings(&input.all_findings()).iter().take(TOLD) {
-        finding_lines(&mut text, finding, width, color);
+    if detail == Detail::Quiet {
+        return text;
+    }
+    section(&mut text, "Overall", &banner::overall(input), width, color);
+    section(&mut text, "Capacity", &banner::limits(input), width, color);
+    section(&mut text, "Trust", &trust::trust(input), width, color);
+    let (notes, others): (Vec<&Finding>, Vec<&Finding>) =
+        input.all_findings().into_iter().partition(|f| f.severity == Severity::Note);
+    finding_list(&mut text, &findings(&others), width, color);
+    let notes = findings(&notes);
+    if detail == Detail::Verbose {
+        finding_list(&mut text, &notes, width, color);
+    } else if !notes.is_empty() {
+        text.push_str(&format!("  {}: shown with -v\n", units::plural(notes.len(), "note")));
     }
     text
 }
@@ -129,108 +91,6 @@ fn without_turns(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     Cow::Owned(text.chars().map(|c| if is_foreign(c) { ' ' } else { c }).collect())
-}
-
-struct Column {
-    measure: Measure,
-    head: &'static str,
-    width: usize,
-}
-
-fn columns(input: &ReportInput, width: usize) -> Vec<Column> {
-    let column = |measure, head| Column { measure, head, width: COLUMN };
-    let mut columns = vec![
-        column(Measure::QPS, "QPS"),
-        column(Measure::TTFT_P50, "TTFT"),
-        column(Measure::TTFT_P99, "TTFT"),
-        column(Measure::TPOT_MEAN, "TPOT"),
-        column(Measure::ITL_P99, "ITL"),
-        column(Measure::E2EL_MEAN, "E2EL"),
-        Column { measure: Measure::ERROR_RATE, head: "err", width: LAST },
-    ];
-    if width >= WIDE {
-        columns.insert(1, column(Measure::THROUGHPUT, "output"));
-        columns.insert(5, column(Measure::ITL_P50, "ITL"));
-    }
-    if input.has_slo() {
-        let good = Column { measure: Measure::GOOD_SHARE, head: "good", width: LAST };
-        columns.insert(columns.len() - 1, good);
-        if width >= WIDE {
-            columns.insert(columns.len() - 2, column(Measure::GOODPUT, "goodput"));
-        }
-    }
-    columns
-}
-
-/// The second line of a head: `p50 ms`.
-fn unit(measure: Measure) -> String {
-    let unit = measure.metric.unit();
-    measure.statistic.map_or_else(|| unit.to_owned(), |s| format!("{} {unit}", s.name()))
-}
-
-fn table(input: &ReportInput, width: usize, color: Color) -> String {
-    let columns = columns(input, width);
-    let first = width - columns.iter().map(|c| c.width).sum::<usize>();
-    let heads: String = columns.iter().map(|c| right(c.head, c.width)).collect();
-    let units: String = columns.iter().map(|c| right(&unit(c.measure), c.width)).collect();
-    let mut text = format!("{}{heads}\n", left("load point", first));
-    text.push_str(&color.paint(Tone::Dim, format!("{}{units}", left("", first)).trim_end()));
-    text.push('\n');
-    let several = input.sides.len() > 1;
-    let points = shown_points(input);
-    for point in &points {
-        if several {
-            text.push_str(&format!("{}\n", fit(&plain(&point.id), width)));
-        }
-        for (index, side) in input.sides.iter().enumerate() {
-            let Some(figures) = point.side(index) else { continue };
-            let name = if several { format!("  {}", plain(&side.name)) } else { plain(&point.id) };
-            let status = figures::status_words(point.phase, figures);
-            let told = point.id.starts_with(&status);
-            let name = match status.as_str() {
-                "" => fit(&name, first - 1),
-                _ if told => fit(&name, first - 1), // `reference/…` says it itself
-                status => {
-                    let room = first.saturating_sub(status.len() + 2);
-                    format!("{} {status}", fit(&name, room))
-                }
-            };
-            text.push_str(&left(&name, first));
-            for column in &columns {
-                text.push_str(&number(point.get(index, column.measure), column, color));
-            }
-            text.push('\n');
-        }
-    }
-    if points.len() < input.points.len() {
-        let more = units::plural(input.points.len() - points.len(), "more load point");
-        text.push_str(&format!("{more} in the report\n"));
-    }
-    text
-}
-
-/// All load points, or of very many those where something happened, in the order of the plan.
-fn shown_points(input: &ReportInput) -> Vec<&PointInput> {
-    if input.points.len() <= TABLE_POINTS {
-        return input.points.iter().collect();
-    }
-    let ranked = figures::ranked_cells(input, None);
-    let mut ids: Vec<&str> = Vec::new();
-    for (_, cell) in &ranked {
-        if ids.len() < TABLE_POINTS && !ids.contains(&cell.point.as_str()) {
-            ids.push(&cell.point);
-        }
-    }
-    if ids.is_empty() {
-        return input.points.iter().take(TABLE_POINTS).collect();
-    }
-    input.points.iter().filter(|p| ids.contains(&p.id.as_str())).collect()
-}
-
-fn number(value: Option<f64>, column: &Column, color: Color) -> String {
-    let text = right(&view::value(column.measure, value), column.width);
-    let failed = column.measure.metric == Metric::ErrorRate && value.is_some_and(|v| v > 0.0);
-    if failed { color.paint(Tone::Bad, &text) } else { text }
 }
 
 fn verdicts(text: &mut String, input: &ReportInput, width: usize, color: Color) {
@@ -343,17 +203,31 @@ fn padded(text: &str, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(cells(text))))
 }
 
-fn section(text: &mut String, head: &str, lines: &[String], width: usize, color: Color) {
-    if lines.is_empty() {
-        return;
-    }
-    text.push_str(&format!("{}\n", color.paint(Tone::Bold, head)));
-    for line in lines {
-        text.push_str(&format!("  {}\n", wrapped(&plain(line), width - 2, 2)));
+/// Lines below each other, the first beside its label.
+fn section(text: &mut String, label: &str, lines: &[String], width: usize, color: Color) {
+    for (index, line) in lines.iter().enumerate() {
+        let label = if index == 0 { label } else { "" };
+        let head = color.paint(Tone::Bold, &padded(label, LABEL));
+        let head = if label.is_empty() { " ".repeat(LABEL) } else { head };
+        text.push_str(&format!("{head}{}\n", wrapped(&plain(line), width - LABEL, LABEL)));
     }
 }
 
-/// A finding for a terminal: its weight, the sentence, then the remedy.
+/// Findings below each other; a hint that consecutive ones share is printed once, below the last.
+fn finding_list(text: &mut String, findings: &[FindingView], width: usize, color: Color) {
+    for (index, finding) in findings.iter().enumerate().take(TOLD) {
+        let next = findings.get(index + 1).filter(|_| index + 1 < TOLD);
+        finding_lines(text, finding, width, color);
+        if next.is_none_or(|next| next.hint != finding.hint) {
+            hint_line(text, finding, width);
+        }
+    }
+    if findings.len() > TOLD {
+        text.push_str(&format!("  and {} more in the report\n", findings.len() - TOLD));
+    }
+}
+
+/// A finding for a terminal: its severity and its sentence.
 fn finding_lines(text: &mut String, finding: &FindingView, width: usize, color: Color) {
     let tone = match finding.class.as_str() {
         "bad" => Tone::Bad,
@@ -365,12 +239,19 @@ fn finding_lines(text: &mut String, finding: &FindingView, width: usize, color: 
         points => format!(" ({})", fit(&plain(points), 48)),
     };
     let severity = color.paint(tone, &finding.severity);
-    let indent = finding.severity.len() + 2;
-    let sentence = wrapped(&format!("{}{at}", plain(&finding.text)), width - indent, 2);
-    text.push_str(&format!("{severity}: {sentence}\n"));
-    if !finding.hint.is_empty() {
-        text.push_str(&format!("  hint: {}\n", wrapped(&plain(&finding.hint), width - 8, 8)));
+    let indent = finding.severity.len() + 4;
+    let sentence = wrapped(&format!("{}{at}", plain(&finding.text)), width - indent, indent);
+    text.push_str(&format!("  {severity}: {sentence}\n"));
+}
+
+/// The remedy of a finding, below its sentence.
+fn hint_line(text: &mut String, finding: &FindingView, width: usize) {
+    if finding.hint.is_empty() {
+        return;
     }
+    let indent = finding.severity.len() + 4;
+    let hint = wrapped(&plain(&finding.hint), width - indent - 6, indent + 6);
+    text.push_str(&format!("{}hint: {hint}\n", " ".repeat(indent)));
 }
 
 /// One line for a load point that has just ended: 80 cells with a side's name and no failures.
@@ -389,97 +270,4 @@ pub fn point_line(id: &str, summary: &crate::summary::Summary) -> String {
         units::optional(get(Measure::TTFT_P99)),
         units::optional(get(Measure::TPOT_MEAN)),
     )
-}
-
-/// Text without control characters: a server's words must not steer the terminal.
-#[must_use]
-pub fn plain(text: &str) -> String {
-    text.chars().map(|c| if units::steers(c) { ' ' } else { c }).collect()
-}
-
-/// `text` cut in its middle to at most `width` cells.
-fn fit(text: &str, width: usize) -> String {
-    // Wide characters may need the text cut further than its count of characters says.
-    let cut = (1..=width).rev().map(|count| shorten(text, count));
-    cut.into_iter().find(|t| cells(t) <= width).unwrap_or_default()
-}
-
-/// About how many cells a text takes: East Asian wide characters take two.
-#[must_use]
-pub fn cells(text: &str) -> usize {
-    text.chars().map(|c| 1 + usize::from(is_wide(c))).sum()
-}
-
-/// The blocks of Unicode's East Asian Width W and F that occur in names.
-fn is_wide(c: char) -> bool {
-    matches!(c, '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{a4cf}' | '\u{ac00}'..='\u{d7a3}'
-        | '\u{f900}'..='\u{faff}' | '\u{fe30}'..='\u{fe6f}' | '\u{ff00}'..='\u{ff60}'
-        | '\u{ffe0}'..='\u{ffe6}' | '\u{1f300}'..='\u{1f64f}' | '\u{20000}'..='\u{3fffd}')
-}
-
-fn left(text: &str, width: usize) -> String {
-    let mut text = text.to_owned();
-    while cells(&text) > width {
-        text.pop();
-    }
-    let fill = width - cells(&text);
-    format!("{text}{}", " ".repeat(fill))
-}
-
-fn right(text: &str, width: usize) -> String {
-    format!("{}{text}", " ".repeat(width.saturating_sub(cells(text))))
-}
-
-/// Breaks a text at spaces; lines after the first are indented.
-pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> String {
-    let mut result = String::new();
-    let mut used = 0;
-    // Not at a space that binds a number to its unit; what is printed is a plain one.
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
-        let word = fit(word, width).replace('\u{a0}', " ");
-        let length = cells(&word);
-        if used > 0 && used + 1 + length > width {
-            result.push('\n');
-            result.push_str(&" ".repeat(indent));
-            used = 0;
-        } else if used > 0 {
-            result.push(' ');
-            used += 1;
-        }
-        result.push_str(&word);
-        used += length;
-    }
-    result
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn wide_characters_take_two_cells() {
-        assert_eq!(cells("日本"), 4);
-        assert_eq!(left("日本語", 5), "日本 ");
-        assert_eq!(right("1", 3), "  1");
-        assert_eq!(fit("日本語のモデル", 7), "日…デル");
-        assert!(cells(&fit("日本語のモデル", 7)) <= 7);
-    }
-
-    #[test]
-    fn lines_break_at_spaces() {
-        assert_eq!(wrapped("aa bb cc", 5, 2), "aa bb\n  cc");
-        assert_eq!(wrapped("", 5, 2), "");
-        assert_eq!(wrapped("abcdefghi x", 5, 2), "ab…hi\n  x");
-    }
-
-    #[test]
-    fn control_characters_do_not_reach_a_terminal() {
-        assert_eq!(plain("a\u{1b}[31mb\r\n"), "a [31mb  ");
-    }
-
-    #[test]
-    fn colour_can_be_off() {
-        assert_eq!(Color::Never.paint(Tone::Bad, "x"), "x");
-        assert_eq!(Color::Always.paint(Tone::Bad, "x"), "\u{1b}[31mx\u{1b}[0m");
-    }
 }

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use super::{Place, SMALL, within_limit};
 
 /// The run lasts far longer than any moment, so that every kill falls into it.
-const ENDLESS: [&str; 2] = ["--starts=1", "--rounds=1000"];
+const ENDLESS: [&str; 3] = ["--starts=1", "--rounds=1000", "--verbose"];
 /// The latest moment after the start was told.
 const LATEST: Duration = Duration::from_millis(1500);
 

@@ -10,7 +10,7 @@ use crate::compare::{Cell, Comparison, Verdict};
 use crate::metric::{Measure, Metric, Statistic};
 use crate::plan::Phase;
 use crate::record::stored::RoundStatus;
-use crate::record::{Finding, FindingCode, RequestRecord, ServerState};
+use crate::record::{RequestRecord, ServerState};
 use crate::report::{PointInput, PointSide, ReportInput};
 use crate::scenario::Load;
 use crate::units;
@@ -335,54 +335,6 @@ pub fn ranked_cells<'a>(
     let size = |cell: &Cell| cell.change.map_or(0.0, f64::abs);
     all.sort_by(|(_, a), (_, b)| cell_rank(a).cmp(&cell_rank(b)).then(size(b).total_cmp(&size(a))));
     all
-}
-
-/// A finding ready to print.
-#[derive(Debug, Clone, Serialize)]
-pub struct FindingView {
-    /// `note`, `warning`, …
-    pub severity: String,
-    /// Its class.
-    pub class: String,
-    /// The sentence.
-    pub text: String,
-    /// How to fix it; may be empty.
-    pub hint: String,
-    /// The load points it concerns: the first, and how many more.
-    pub points: String,
-}
-
-/// Equal findings reported once, each with the load points it concerns. Texts that differ are never merged.
-#[must_use]
-pub fn findings(all: &[&Finding]) -> Vec<FindingView> {
-    let mut views: Vec<(&FindingCode, FindingView, usize)> = Vec::new();
-    for finding in all {
-        let known = views.iter_mut().find(|(code, view, _)| {
-            **code == finding.code
-                && view.text == finding.text
-                && finding.point.is_some()
-                && !view.points.is_empty()
-        });
-        if let Some((_, _, more)) = known {
-            *more += 1;
-            continue;
-        }
-        let view = FindingView {
-            severity: super::severity_label(finding.severity).to_owned(),
-            class: super::severity_class(finding.severity).to_owned(),
-            text: finding.text.clone(),
-            hint: finding.hint.clone().unwrap_or_default(),
-            points: finding.point.clone().unwrap_or_default(),
-        };
-        views.push((&finding.code, view, 0));
-    }
-    let named = |(_, mut view, more): (&FindingCode, FindingView, usize)| {
-        if more > 0 {
-            view.points = format!("{} and {more} more", view.points);
-        }
-        view
-    };
-    views.into_iter().map(named).collect()
 }
 
 /// A distribution's row: statistics of one metric on one side.

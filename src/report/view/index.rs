@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::ID_LIMIT;
-use super::figures::{self, ChangeRow, FigureRow, FindingView, Head};
+use super::figures::{self, ChangeRow, FigureRow, Head};
+use super::findings::{FindingView, findings};
 use super::front::{Front, front};
 use super::glossary::{self, Entry};
 use super::group::Key;
@@ -89,7 +90,7 @@ pub fn view(input: &ReportInput) -> IndexView {
     };
     let (notes, warnings) =
         input.all_findings().into_iter().partition::<Vec<_>, _>(|f| f.severity == Severity::Note);
-    let (notes, warnings) = (figures::findings(&notes), figures::findings(&warnings));
+    let (notes, warnings) = (findings(&notes), findings(&warnings));
     let mut verdicts: Vec<String> = Vec::new();
     for row in &changes {
         if !verdicts.contains(&row.verdict) {

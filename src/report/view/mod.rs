@@ -4,6 +4,7 @@ pub mod banner;
 pub mod capacity;
 pub mod compare;
 pub mod figures;
+pub mod findings;
 pub mod front;
 pub mod glossary;
 pub mod group;
@@ -11,7 +12,7 @@ pub mod identity;
 pub mod index;
 pub mod outcome;
 pub mod point;
-mod slo;
+pub(super) mod slo;
 pub mod trust;
 
 pub use outcome::Outcome;
@@ -261,8 +262,7 @@ pub fn severity_label(severity: Severity) -> &'static str {
     match severity {
         Severity::Note => "note",
         Severity::Warning => "warning",
-        Severity::Invalid => "invalid",
-        Severity::Fatal => "fatal",
+        Severity::Invalid | Severity::Fatal => "error",
     }
 }
 

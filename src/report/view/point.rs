@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::figures::{self, ChangeRow, DistributionRow, FindingView};
+use super::figures::{self, ChangeRow, DistributionRow};
+use super::findings::{self, FindingView};
 use super::glossary::Entry;
 use super::point_words;
 use crate::metric::Metric;
@@ -142,8 +143,8 @@ pub fn view(input: &ReportInput, point: &PointInput) -> PointView {
     let with =
         || sides().filter_map(|(i, (s, figures))| Some((i, s.name.as_str(), figures.as_ref()?)));
     let subject = point.side(input.subject());
-    let findings: Vec<_> = input.all_findings();
-    let here = findings.into_iter().filter(|f| f.point.as_deref() == Some(point.id.as_str()));
+    let all_findings = input.all_findings();
+    let here = all_findings.into_iter().filter(|f| f.point.as_deref() == Some(point.id.as_str()));
     let (notes, warnings): (Vec<_>, Vec<_>) = here.partition(|f| f.severity == Severity::Note);
     PointView {
         id: point.id.clone(),
@@ -172,8 +173,8 @@ pub fn view(input: &ReportInput, point: &PointInput) -> PointView {
             .map(|(_, name, f)| health(name, &f.health, f))
             .filter(|view| !view.facts.is_empty())
             .collect(),
-        warnings: figures::findings(&warnings),
-        notes: figures::findings(&notes),
+        warnings: findings::findings(&warnings),
+        notes: findings::findings(&notes),
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) fn words(slo: &Slo) -> String {
 }
 
 /// Whether a load point meets its SLO; `None` if it has none or no request was measured.
-fn meets(slo: &Slo, side: &PointSide) -> Option<bool> {
+pub(in crate::report) fn meets(slo: &Slo, side: &PointSide) -> Option<bool> {
     side.summary.meets(slo, side.status).or_else(|| meets_as_told(slo, side))
 }
 

@@ -1,6 +1,6 @@
 //! The view of trust: modes, starts, requests, the gate's reasons, and how many findings there are.
 
-use super::{figures, mode_sentence};
+use super::mode_sentence;
 use crate::compare::gate_reason::NOTHING_MEASURED;
 use crate::compare::{Cell, Comparison, GateCause, GateReason, Mode, Verdict};
 use crate::record::Severity;
@@ -61,7 +61,7 @@ pub fn trust(input: &ReportInput) -> Vec<String> {
     // Counted as they are reported: those of a kind together.
     let mut findings = findings;
     findings.retain(|f| f.severity > Severity::Note);
-    let grave = figures::findings(&findings).len();
+    let grave = super::findings::findings(&findings).len();
     let silent =
         |c: &&Cell| c.gated && matches!(c.verdict, Verdict::Invalid | Verdict::Incomparable);
     let silent = input.comparisons.iter().flat_map(|c| &c.cells).filter(silent).count();

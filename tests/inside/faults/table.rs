@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use inferometer::metric::Metric;
 use inferometer::record::stored::RoundStatus;
 use inferometer::record::{FindingCode, Outcome, RequestRecord, Severity};
+use inferometer::report::detail::Detail;
 use inferometer::report::{csv, json, junit, markdown, terminal};
 use inferometer::sim::fault::FaultSpec;
 use inferometer::transport::FailureKind::{
@@ -110,7 +111,7 @@ fn said_in_every_output(name: &str, ran: &Ran) -> String {
         (None, Some(finding)) => ("served to the end", finding.code.name()),
         (None, None) => ("served to the end", "complete"),
     };
-    let terminal = terminal::render(report, 100, terminal::Color::Never);
+    let terminal = terminal::render(report, 100, terminal::Color::Never, Detail::Verbose);
     let rows = [
         ("terminal", terminal, if words.is_empty() { "none failed" } else { &words }),
         ("JSON", json::render(report).unwrap(), code),

@@ -3,6 +3,7 @@
 use inferometer::compare::{Cell, GateCause, GateReason, Verdict, gate, gate_reason};
 use inferometer::metric::{Measure, Metric};
 use inferometer::report::chart::{self, Dash, Point, Series};
+use inferometer::report::detail::Detail;
 use inferometer::report::terminal::Color;
 use inferometer::report::view::{banner, figures};
 use inferometer::report::{Report, ReportInput, csv, json, junit, markdown, terminal};
@@ -13,7 +14,7 @@ use serde_json::Value;
 use super::fixture;
 
 fn on_terminal(input: ReportInput) -> String {
-    terminal::render(&Report::new(input), 80, Color::Never)
+    terminal::render(&Report::new(input), 80, Color::Never, Detail::Normal)
 }
 
 #[test]
