@@ -9,10 +9,12 @@ mod opponents;
 pub(crate) mod runs;
 mod search;
 mod stored;
+mod trend;
 mod write;
 
 pub use conclude::{Conclusion, compare_stored, rebuild_report};
 pub use explained::explained;
 pub use stored::stored_report;
+pub use trend::trend;
 
 pub(crate) use conclude::{ConclusionInput, conclude_loaded, conclude_run, so_far};

@@ -17,6 +17,7 @@ mod run;
 mod selftest;
 mod simulate;
 mod test_mode;
+mod trend;
 mod wrap;
 
 use std::process::ExitCode;
@@ -77,6 +78,8 @@ enum Command {
     Report(compare::ReportCommand),
     /// Show every number behind a verdict
     Explain(explain::ExplainCommand),
+    /// Show when the figures of a baseline changed
+    Trend(trend::TrendCommand),
     /// List, show, remove and prune stored runs
     Runs(manage::RunsCommand),
     /// List, show, copy, remove, export, import, accept baselines
@@ -132,6 +135,7 @@ fn dispatch(command: Command) -> Result<u8> {
         Command::Compare(command) => command.run(),
         Command::Report(command) => command.run(),
         Command::Explain(command) => command.run(),
+        Command::Trend(command) => command.run(),
         Command::Runs(command) => command.run(),
         Command::Baselines(command) => command.run(),
         Command::BenchServe(command) => command.run(),

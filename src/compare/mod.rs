@@ -20,6 +20,7 @@ pub mod options;
 mod sample;
 pub mod side;
 mod suspicion;
+pub mod trend;
 mod values;
 pub mod verdict;
 pub mod working;

@@ -15,6 +15,7 @@ pub mod markdown;
 pub mod progress;
 mod table;
 pub mod terminal;
+pub mod trend;
 pub mod view;
 
 pub use crate::compare::knee::{Knee, Multiple, Turning};

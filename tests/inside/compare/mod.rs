@@ -10,6 +10,7 @@ mod modes;
 mod servers;
 mod starts;
 mod stored;
+mod trend;
 
 use std::path::Path;
 
