@@ -16,6 +16,7 @@ use crate::compare::knee::Knee;
 use crate::compare::side::{ComparedPoint, ComparedSide};
 use crate::compare::{Comparison, GateCause, GateReason, GateResult, Note, gate_reason};
 use crate::diagnose::client;
+use crate::diagnose::validity::{self, Fault};
 use crate::error::Result;
 use crate::metric::{Measure, Metric};
 use crate::plan::{Phase, Side};
@@ -24,6 +25,7 @@ use crate::record::{Finding, FindingCode, ServerState, Severity, StoredRun};
 use crate::report::{Report, ReportInput};
 use crate::settings::{BaselineChoice, JudgeSettings, Settings};
 use crate::store::Store;
+use crate::summary::measured::MeasuredStart;
 use crate::units;
 
 /// What came of a run or a comparison.
@@ -243,7 +245,7 @@ fn conclude(
         (None, None) => Vec::new(),
     };
     let mut gate = comparisons.first().map(|c| c.gate.clone()).unwrap_or_default();
-    require(&contenders, judge_settings, &mut gate)?;
+    require(&contenders, judge_settings, &mut gate, store.idle_lag_ms())?;
     nothing_measured(&contenders, judge_settings, &mut gate);
     client_failed(factions, judge_settings, &mut gate);
     failed_starts::gate(factions, &contenders, judge_settings, &mut gate);
@@ -351,6 +353,7 @@ fn require(
     contenders: &[ComparedSide],
     settings: &JudgeSettings,
     gate: &mut GateResult,
+    idle_lag_ms: f64,
 ) -> Result<()> {
     let Some(subject) = contenders.last() else { return Ok(()) };
     for text in &settings.require {
@@ -366,14 +369,36 @@ fn require(
             let fails = point.starts.iter().any(|start| start.status.is_failing());
             let counts = !fails || measure.metric == Metric::ErrorRate;
             let value = point.typical(measure).filter(|_| counts);
-            if let Some(missed) = requirement.missed(&point.id, value)
-                && !settings.no_fail
-            {
+            let missed = match not_valid(point, measure, idle_lag_ms) {
+                Some(why) => Some(requirement.unfounded(&point.id, &why)),
+                None => requirement.missed(&point.id, value),
+            };
+            if let Some(missed) = missed.filter(|_| !settings.no_fail) {
                 gate.fail(gate::REGRESSION, requirement.cause(&point.id), missed);
             }
         }
     }
     Ok(())
+}
+
+/// Why a number says nothing of the server: the client or the load could have moved it in too many of the
+/// starts.
+fn not_valid(point: &ComparedPoint, measure: Measure, idle_lag_ms: f64) -> Option<String> {
+    // How many failed is so however late the client was.
+    if measure.metric == Metric::ErrorRate {
+        return None;
+    }
+    let fault = |start: &MeasuredStart| {
+        let faults = validity::faults(start, &point.point, idle_lag_ms);
+        let of_client = |f: &Fault| {
+            f.finding.severity == Severity::Invalid && validity::touches(f.reach, measure)
+        };
+        faults.into_iter().find(of_client).map(|fault| fault.finding.text)
+    };
+    let found: Vec<String> = point.starts.iter().filter_map(fault).collect();
+    #[allow(clippy::cast_precision_loss)] // counts of starts
+    let share = found.len() as f64 / point.starts.len().max(1) as f64;
+    found.into_iter().next().filter(|_| share >= validity::INVALID_SHARE)
 }
 
 /// A run that measured nothing is not a pass.

@@ -129,6 +129,12 @@ impl Requirement {
         (!met).then(|| limit_missed(&self.text, point, &found))
     }
 
+    /// The miss at a point whose number says nothing of the server.
+    #[must_use]
+    pub fn unfounded(&self, point: &str, why: &str) -> String {
+        limit_missed(&self.text, point, &format!("not valid ({why})"))
+    }
+
     /// The cause of a miss at `point`.
     #[must_use]
     pub fn cause(&self, point: &str) -> GateCause {

@@ -2,6 +2,7 @@
 
 mod answer;
 pub mod base_url;
+mod buffer_budget;
 mod classify;
 pub mod client;
 mod client_settings;

@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::buffer_budget::BufferBudget;
 use super::classify;
 use super::connection::{Connection, ConnectionError, Unsent};
 use super::connector::Connector;
@@ -60,6 +61,8 @@ pub(super) struct ConnectionPool {
     most_idle: usize,
     /// The server was seen to close a connection soon after an answer, without having announced it.
     closes_unannounced: Arc<AtomicBool>,
+    /// What unfinished events take.
+    buffers: BufferBudget,
     /// As many bodies as may be drained at a time.
     drains: Arc<Semaphore>,
 }
@@ -95,6 +98,7 @@ impl ConnectionPool {
             idle: Mutex::new(Vec::new()),
             most_idle: settings.pool,
             closes_unannounced: Arc::clone(&settings.closes_unannounced),
+            buffers: BufferBudget::default(),
             drains: Arc::new(Semaphore::new(settings.pool)),
         })
     }
@@ -184,6 +188,11 @@ impl ConnectionPool {
                 None => return pool.idle().len(),
             }
         }
+    }
+
+    /// What the unfinished events of all answers take.
+    pub(super) fn buffers(&self) -> &BufferBudget {
+        &self.buffers
     }
 
     /// The right to drain a body aside; none where too many are drained already.

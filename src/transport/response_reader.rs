@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::header::RETRY_AFTER;
 
 use super::answer::{Answer, Outgoing, text_header};
+use super::buffer_budget::{Buffered, MOST_BUFFERED};
 use super::classify::{self, Stage};
 use super::connection::ConnectionError;
 use super::error_body::said;
@@ -42,6 +43,7 @@ pub(super) struct Reading<'a> {
     status: Option<u16>,
     retry_after: Option<String>,
     decoder: Decoder,
+    buffered: Buffered,
     events: Events<'a>,
 }
 
@@ -80,6 +82,7 @@ impl<'a> Reading<'a> {
             status: None,
             retry_after: None,
             decoder: Decoder::new(),
+            buffered: outgoing.pool.buffers().part(),
             events: Events {
                 dialect,
                 tally: TokenCounter::new(outgoing.most_events),
@@ -130,6 +133,12 @@ impl<'a> Reading<'a> {
         }
         if self.events.seen == Seen::Done {
             self.timeline.end_ns = Some(at_ns);
+        }
+        if !self.buffered.holds(self.decoder.held(), MOST_BUFFERED) {
+            let most = MOST_BUFFERED / (1024 * 1024);
+            let message =
+                format!("unfinished events of all answers together take more than {most} MiB");
+            return Err(Fault::new(FailureKind::Oversized, message));
         }
         flow.map_err(|Oversized { limit_bytes }| {
             Fault::new(FailureKind::Oversized, format!("an event of more than {limit_bytes} bytes"))

@@ -101,6 +101,12 @@ impl Decoder {
         }
     }
 
+    /// Bytes of the event in progress that it holds between chunks.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.line.len() + self.data.len()
+    }
+
     /// Takes the next bytes and hands every event they complete to `sink`, in order.
     /// Stops early, with the rest of the chunk dropped, where `sink` breaks.
     ///

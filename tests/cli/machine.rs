@@ -188,7 +188,18 @@ fn beside_gpu(csv: &str) -> Value {
     let place = Place::new();
     let server = flat_server();
     let url = server.url();
-    fake_smi(&place, &format!("printf '{csv}'"));
+    let numbered: String = csv
+        .split_terminator("\\n")
+        .enumerate()
+        .map(|(number, line)| format!("{number}, {line}\\n"))
+        .collect();
+    // Asked once for what there is, and then for samples without end.
+    fake_smi(
+        &place,
+        &format!(
+            "case \"$*\" in *-lms*) while printf '{numbered}'; do sleep 0.05; done;; *) printf '{csv}';; esac"
+        ),
+    );
     let args = run_args(&url, "--max-concurrency=2,8", "--num-prompts=24");
     Said::of(with_smi(&place, &args)).ended_with(0);
     place.run_json()

@@ -53,9 +53,20 @@ async fn baselines_are_saved_judged_in_place_of_a_run_and_shown_as_advice() {
     let judge = &settings.judge;
     let again = compare_stored(&store, &["main".into(), "slow".into()], judge).unwrap();
     assert_eq!(comparison(&again).cells, found.cells);
-    let same = compare_stored(&store, &["main".into(), main_run], judge).unwrap();
+    let same = compare_stored(&store, &["main".into(), main_run.clone()], judge).unwrap();
     assert!(!comparison(&same).has_changed());
     assert_eq!(same.gate.exit_code, 0, "{:?}", same.gate);
+
+    // A limit that any figure meets is missed where the client moved the figure.
+    let required = JudgeSettings { require: vec!["ttft_p50<1h".to_owned()], ..judge.clone() };
+    let required_of = || compare_stored(&store, &["main".into()], &required).unwrap().gate;
+    assert_eq!(required_of().exit_code, 0);
+    let mut late = store.load_run(&main_run).unwrap();
+    late.rounds.iter_mut().for_each(|round| round.health.loop_lag_p50_ms = Some(900.0));
+    store.resume_run(&late).unwrap().writer.update(&late).unwrap();
+    let missed = required_of();
+    assert_eq!(missed.exit_code, 1, "{missed:?}");
+    assert!(missed.reasons[0].text.contains("not valid (the client's event loop"), "{missed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

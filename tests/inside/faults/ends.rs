@@ -31,8 +31,8 @@ fn a_key_refused_in_mid_run_ends_the_run() {
     assert_eq!(ran.exit_code(), 3);
     assert_eq!((ran.round().status, ran.run.status), (RoundStatus::Stopped, RunStatus::Failed));
     let error = ran.result.as_ref().unwrap_err();
-    assert!(error.to_string().contains("refused the key"), "{}", error.render());
-    assert!(error.hint().unwrap().contains("`Authorization"), "{}", error.render());
+    assert!(error.to_string().contains("no `Authorization` header was sent"), "{}", error.render());
+    assert!(error.hint().unwrap().contains("--api-key-env"), "{}", error.render());
     let refused = ran.data().records.iter().filter(|r| r.status == Some(401)).count();
     assert_eq!(refused, 1);
     assert!(ran.data().records.len() < 40, "what was in flight ends, nothing more is sent");
