@@ -115,6 +115,8 @@ pub(crate) struct ConclusionInput {
     pub(crate) looks: Option<u32>,
     /// Why the run ended before its plan did.
     pub(crate) ended_early: Option<String>,
+    /// Whether the user ended it.
+    pub(crate) is_interrupted: bool,
     /// The baselines that the run is to become part of.
     pub(crate) into: IntoBaseline,
 }
@@ -254,6 +256,10 @@ fn conclude(
     }
     for other in comparisons.iter().skip(1) {
         gate.join(&other.new_label, &other.gate);
+    }
+    if told.is_interrupted {
+        let text = gate_reason::INTERRUPTED.to_owned();
+        gate.fail(gate::INTERRUPTED, GateCause::Interrupted, text);
     }
     let knees = knees(&gathered.curves);
     let input = ReportInput {

@@ -9,6 +9,7 @@ use super::args::RunArgs;
 use super::lengths;
 use crate::analysis::Conclusion;
 use crate::compare::gate;
+use crate::compare::gate_reason::INTERRUPTED;
 use crate::drive::{Interrupt, Urgency, raise_on_signals};
 use crate::error::{Error, ErrorKind, Result};
 use crate::harness::{Action, Detail, Entry, Harness, OutputFormat, Selection, Surface};
@@ -192,17 +193,18 @@ pub(super) fn drive(mut harness: Harness) -> Result<u8> {
     let mut reporter = reporter_before_report(surface);
     let interrupt = Interrupt::new();
     let job = harness.run(&mut *reporter, &interrupt);
-    let conclusion = until_told_to_leave(&interrupt, Urgency::Drain, job);
-    if conclusion.is_err() {
+    let ended = until_told_to_leave(&interrupt, Urgency::Drain, job);
+    if ended.is_err() {
         reporter.event(&Event::RunFailed)?;
     }
     drop(reporter);
-    let conclusion = conclusion?;
-    let was_interrupted = interrupt.urgency() != Urgency::None;
+    let conclusion = ended.map_err(|error| match interrupt.urgency() {
+        Urgency::Leave => error.with_hint("`inferometer report` shows the rounds that had ended"),
+        Urgency::None | Urgency::Drain => error,
+    })?;
     let code = present(&conclusion, surface, Some(told))?;
-    if was_interrupted {
-        terminal::print_message("interrupted: reported is what was measured until then\n")?;
-        return Ok(gate::INTERRUPTED);
+    if code == gate::INTERRUPTED {
+        terminal::print_message(&format!("{INTERRUPTED}\n"))?;
     }
     Ok(code)
 }
@@ -222,7 +224,6 @@ pub(super) fn until_told_to_leave<T>(
 
 fn interrupted() -> Error {
     Error::new(ErrorKind::Interrupted, "interrupted")
-        .with_hint("`inferometer report` shows the rounds that had ended")
 }
 
 /// As above, compiled once for all jobs.
@@ -336,7 +337,8 @@ fn baseline_line(told: BaselineTold<'_>, conclusion: &Conclusion, entry: Entry) 
             None => text.push_str(&format!("baseline `{name}` {holds}\n")),
         }
     }
-    if text.is_empty() && !told.is_judged && baseline.load.is_none() {
+    let is_whole = !matches!(conclusion.gate.exit_code, gate::INTERRUPTED | gate::SERVER);
+    if text.is_empty() && is_whole && !told.is_judged && baseline.load.is_none() {
         let dashes = if entry == Entry::Bench { "-- " } else { "" };
         text = format!("no baseline: save one with `{dashes}--save-baseline main`\n");
     }

@@ -42,7 +42,8 @@ pub struct GateResult {
 
 impl GateResult {
     /// Adds a cause. 1 comes before 4: a regression is not hidden by an invalid cell. 3 comes before
-    /// both: a lost server puts all of its figures in doubt.
+    /// both: a lost server puts all of its figures in doubt. 130 comes before all: what was decided is not
+    /// what was planned.
     pub fn fail(&mut self, code: u8, cause: GateCause, text: String) {
         let reason = GateReason { cause, text };
         if self.reasons.contains(&reason) {
@@ -52,6 +53,7 @@ impl GateResult {
             FINE => 0,
             REGRESSION => 2,
             SERVER => 3,
+            INTERRUPTED => 4,
             _ => 1,
         };
         let outranks = rank(code) > rank(self.exit_code);

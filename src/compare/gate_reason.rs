@@ -37,6 +37,8 @@ pub enum GateCause {
     NothingMeasured,
     /// The run ended before its plan did.
     EndedEarly,
+    /// The user ended it.
+    Interrupted,
     /// The server was lost in the middle of the run.
     ServerLost,
     /// A load point of the plan has no figures.
@@ -106,6 +108,9 @@ pub(super) const NOTHING_TO_COMPARE: &str = "nothing was measured on both sides"
 /// No request completed.
 pub const NOTHING_MEASURED: &str = "nothing was measured";
 
+/// The user ended the run.
+pub const INTERRUPTED: &str = "interrupted: reported is what was measured until then";
+
 /// How the reason of a run that ended early begins.
 const ENDED_EARLY: &str = "the run ended before its plan did";
 
@@ -171,6 +176,7 @@ fn recalled(text: &str) -> GateCause {
     match text {
         NOTHING_TO_COMPARE => GateCause::NothingToCompare,
         NOTHING_MEASURED => GateCause::NothingMeasured,
+        INTERRUPTED => GateCause::Interrupted,
         _ if text.starts_with(SERVER_LOST) => GateCause::ServerLost,
         _ if text.starts_with(NOT_MEASURED) => GateCause::PointMissing,
         _ if text.starts_with(ENDED_EARLY) => GateCause::EndedEarly,

@@ -327,11 +327,18 @@ impl Harness {
             }
             Err(error) => return Err(error),
         };
-        if interrupt.urgency() != Urgency::None {
+        let is_interrupted = interrupt.urgency() != Urgency::None;
+        if is_interrupted && run.rounds.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Interrupted,
+                "interrupted before anything was measured",
+            ));
+        }
+        if is_interrupted {
             let text = format!("to go on where it stopped, add `--resume {}`", run.id);
             reporter.event(&Event::Note { text: &text });
         }
-        Ok(Measured { run, told })
+        Ok(Measured { run, told: ConclusionInput { is_interrupted, ..told } })
     }
 
     /// The settings with as many starts as the looks need.

@@ -87,8 +87,9 @@ pub(super) fn with_log(error: Error, tail: &str, path: &Path) -> Error {
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods)] // a test writes its own files
 mod tests {
+    #![allow(clippy::disallowed_methods)] // a test writes its own files
+
     use super::*;
 
     #[test]

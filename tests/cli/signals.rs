@@ -44,6 +44,10 @@ fn an_interrupted_run_is_kept_and_reported() {
     let output = within_limit(child);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{stderr}");
+    let report = place.path().join("target-reports/report/report.json");
+    let report: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
+    assert_eq!(report["gate"]["exit_code"], 130, "the gate and the exit code agree");
     assert!(stderr.contains("Ctrl-C again leaves at once"), "{stderr}");
     assert!(stderr.contains("reported is what was measured until then"), "{stderr}");
     assert!(place.path().join("target-reports/report/index.html").is_file());
@@ -126,5 +130,34 @@ fn no_end_of_the_harness_leaves_its_server_behind() {
         send(&child, signal);
         end_of(&mut child);
         assert!(!listens(port, false), "{signal}: the server is left behind");
+    }
+}
+
+/// A server that takes connections and says nothing.
+fn silent() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    (listener, url)
+}
+
+#[test]
+fn an_interrupt_before_anything_is_measured_says_so_and_reports_nothing() {
+    let (_listener, url) = silent();
+    let never = "--server-cmd=sleep 1000";
+    let nobody = "--url=http://127.0.0.1:1";
+    for (phase, more, seen) in [
+        ("preflight", vec!["--url", url.as_str()], "plan:"),
+        ("waiting for a launched server", vec![never, nobody], "plan:"),
+        ("waiting for a server", vec![nobody, "--ready-timeout=50s"], "plan:"),
+    ] {
+        let place = Place::new();
+        let (child, _) = started(&place, &more, seen, 1);
+        std::thread::sleep(Duration::from_millis(200));
+        send(&child, Signal::SIGINT);
+        let output = within_limit(child);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(130), "{phase}: {stderr}");
+        assert!(stderr.contains("interrupted"), "{phase}: {stderr}");
+        assert!(!place.path().join("target-reports/report").exists(), "{phase}");
     }
 }

@@ -50,7 +50,7 @@ impl Outcome {
             let (completed, _) = super::requests(input);
             return match input.gate.exit_code {
                 _ if completed == 0 => Self::Failed,
-                gate::REGRESSION => Self::Missed,
+                _ if missed(input).next().is_some() => Self::Missed,
                 _ if has(&GateCause::PointMissing) => Self::Incomplete,
                 _ => Self::Measured,
             };
