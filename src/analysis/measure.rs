@@ -181,7 +181,8 @@ fn measured_start(
 /// What an import found contradictory in the file of a load point.
 fn contradiction(run: &StoredRun, point: &str) -> Option<String> {
     let found = run.findings.iter().find(|finding| {
-        finding.code == FindingCode::Contradiction && finding.point.as_deref() == Some(point)
+        matches!(finding.code, FindingCode::Contradiction | FindingCode::CountsDiffer)
+            && finding.point.as_deref() == Some(point)
     });
     found.map(|finding| finding.text.clone())
 }

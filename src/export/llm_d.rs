@@ -154,17 +154,16 @@ fn aggregate(point: &Point<'_>) -> Value {
         }
     }
     let count = |tokens: u64| json!({ "units": "count", "mean": mean(tokens, point) });
-    json!({
-        "requests": {
-            "total": total,
-            "failures": summary.failed,
-            "incomplete": 0,
-            "input_length": count(summary.input_tokens),
-            "output_length": count(summary.output_tokens),
-        },
-        "latency": latency,
-        "throughput": throughput,
-    })
+    let mut requests = json!({
+        "total": total,
+        "failures": summary.failed,
+        "incomplete": 0,
+    });
+    if summary.completed > 0 {
+        requests["input_length"] = count(summary.input_tokens);
+        requests["output_length"] = count(summary.output_tokens);
+    }
+    json!({ "requests": requests, "latency": latency, "throughput": throughput })
 }
 
 /// Statistics need a mean in this schema; those that do not exist are left out.

@@ -8,6 +8,7 @@ use super::measured::{Measured, Point};
 use crate::error::{Error, Result};
 use crate::metric::Metric;
 use crate::scenario::Load;
+use crate::summary::Distribution;
 
 /// One result: fields in the order in which they were first set.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -168,7 +169,7 @@ fn result_of(measured: &Measured<'_>, point: &Point<'_>) -> VllmResult {
         for (statistic, value) in [
             ("mean", distribution.mean),
             ("median", distribution.p50),
-            ("std", distribution.std),
+            ("std", std(distribution)),
             ("p90", distribution.p90),
             ("p95", distribution.p95),
             ("p99", distribution.p99),
@@ -178,6 +179,13 @@ fn result_of(measured: &Measured<'_>, point: &Point<'_>) -> VllmResult {
     }
     result.set("inferometer", json!({ "definitions": measured.run.definitions }));
     result
+}
+
+/// The standard deviation with divisor n, as vLLM's client has it; ours is over n − 1.
+fn std(distribution: Distribution) -> Option<f64> {
+    #[allow(clippy::cast_precision_loss)] // counts of requests and tokens
+    let n = distribution.count as f64;
+    distribution.std.map(|std| if n > 1.0 { std * ((n - 1.0) / n).sqrt() } else { std })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Checks of a result against itself: figures that contradict one another are no measurement.
 
 use super::result::{Offered, ToolResult};
+use crate::record::stored::DEFINITIONS;
 use crate::scenario::Load;
 use crate::units::significant;
 
@@ -26,6 +27,7 @@ pub(super) fn contradictions(result: &ToolResult) -> Vec<String> {
     found.extend(percentiles(result));
     found.extend(counts(result));
     found.extend(parts(result));
+    found.extend(result.details.iter().flat_map(|d| d.disagreements(result.output_tokens)));
     found
 }
 
@@ -62,6 +64,10 @@ fn parts(result: &ToolResult) -> Option<String> {
 
 /// Rates against counts and time.
 fn rates(result: &ToolResult) -> [Option<String>; 3] {
+    if result.tool.definitions == DEFINITIONS {
+        // Over a window, in which parts of requests lie that are not among those counted.
+        return [None, None, None];
+    }
     let both = result.input_tokens.zip(result.output_tokens).map(|(i, o)| i + o);
     let rows = [
         ("request_throughput", "request throughput", "req/s", "requests", Some(result.completed)),

@@ -102,6 +102,44 @@ impl Details {
         Ok(tells.then_some(Self { requests, ..details }))
     }
 
+    /// Where the times and lengths of single requests contradict one another, or the total, a sentence each.
+    pub(super) fn disagreements(&self, output_tokens: Option<u64>) -> Vec<String> {
+        let mut found = Vec::new();
+        let ttfts = self.ttfts.iter().flatten();
+        let latencies = self.latencies.iter().flatten();
+        let both = ttfts.zip(latencies).map(|(ttft, latency)| ttft.zip(*latency));
+        let both: Vec<Option<(f64, f64)>> = both.collect();
+        let many = |count: usize| 2 * count > both.iter().flatten().count();
+        let early = both.iter().flatten().filter(|(ttft, latency)| *latency < ttft * 0.99);
+        let early = early.count();
+        if early > 0 && many(early) {
+            found.push(format!("{early} answers end before their first token: latency below TTFT"));
+        }
+        let gaps = self.itls.iter().flatten().filter(|_| self.gaps == Gaps::Tokens);
+        let apart = both.iter().zip(gaps).filter(|(times, gaps)| {
+            let (sum, count) = (gaps.iter().sum::<f64>(), gaps.len());
+            times.is_some_and(|(ttft, latency)| {
+                count > 0 && (sum - (latency - ttft)).abs() > 0.2 * latency.max(1e-3)
+            })
+        });
+        let apart = apart.count();
+        if apart > 0 && many(apart) {
+            found.push(format!(
+                "the gaps between tokens of {apart} answers do not add up to their latency less TTFT"
+            ));
+        }
+        let listed: Option<u64> =
+            self.output_lens.as_ref().map(|all| all.iter().map(|tokens| u64::from(*tokens)).sum());
+        if let (Some(listed), Some(total)) = (listed, output_tokens)
+            && listed.abs_diff(total) * 20 > total.max(listed)
+        {
+            found.push(format!(
+                "the lengths of the answers add up to {listed} tokens, the total is {total}"
+            ));
+        }
+        found
+    }
+
     /// From single requests; `None` if there are none. A column that no completed request has is
     /// missing.
     pub(super) fn of_requests(requests: Vec<RequestTimes>, gaps: Gaps) -> Option<Self> {

@@ -130,7 +130,7 @@ pub(super) fn of_result(id: &str, result: &ToolResult) -> Vec<Finding> {
     if let Some(told) = told.filter(|told| *told != result.completed) {
         let text =
             format!("the file counts {} completed requests, its details {told}", result.completed);
-        find(FindingCode::CountsDiffer, Severity::Warning, text);
+        find(FindingCode::CountsDiffer, Severity::Invalid, text);
     }
     for text in check::contradictions(result) {
         find(FindingCode::Contradiction, Severity::Invalid, text);

@@ -142,6 +142,9 @@ fn failed(
     Ok(Some((completed as f64 * share / (1.0 - share)).round() as u64))
 }
 
+/// Equal gaps, as far as a finite shape of a gamma distribution gives them: they vary by a thousandth.
+const EVEN_BURSTINESS: f64 = 1e6;
+
 fn load(fields: &Fields, requests: u64) -> Result<(Load, Offered)> {
     let cap = fields.count("max_concurrency")?.map(|cap| u32::try_from(cap).unwrap_or(u32::MAX));
     let ramp =
@@ -152,7 +155,11 @@ fn load(fields: &Fields, requests: u64) -> Result<(Load, Offered)> {
     let (load, offered) = match (ramp.or(rate), cap) {
         (Some(per_s), cap) => {
             let mut rate = Load::request_rate(per_s);
-            rate.burstiness = fields.number("burstiness")?.unwrap_or(rate.burstiness);
+            let even = fields.text("burstiness").ok().flatten() == Some("inf");
+            rate.burstiness = match even {
+                true => EVEN_BURSTINESS,
+                false => fields.number("burstiness")?.unwrap_or(rate.burstiness),
+            };
             rate.max_concurrency = cap;
             let offered = if ramp.is_some() { Offered::Ramp } else { Offered::AsSaid };
             (rate.into(), offered)

@@ -11,6 +11,7 @@ use super::fields::Fields;
 use super::result::{Tool, ToolResult};
 use super::serving;
 use crate::error::Result;
+use crate::record::stored::DEFINITIONS;
 use crate::settings::is_secret_name;
 
 /// TTFT is any first chunk with `choices`, from the send; ITL the gap between two chunks; rates
@@ -24,6 +25,14 @@ pub(super) const TOOL: Tool = Tool {
 
 /// The same file, written by `inferometer bench-serve` by the same definitions.
 const BENCH_SERVE: Tool = Tool { name: "inferometer bench-serve", ..TOOL };
+
+/// The same fields, written by `inferometer export` from a run of its own.
+const EXPORTED: Tool = Tool {
+    name: "inferometer export --format vllm",
+    definitions: DEFINITIONS,
+    measures: "TTFT ends at the first token, rates are those of the measured window",
+    keeps_requests: "`inferometer run` keeps them beside the run",
+};
 
 /// Facts of the tool that are kept as settings.
 const SETTINGS: [&str; 6] =
@@ -76,10 +85,15 @@ pub(super) fn recognises(object: &Map<String, Value>) -> bool {
 /// # Errors
 /// If a field is missing or makes no sense.
 pub(super) fn read(source: String, object: Map<String, Value>) -> Result<ToolResult> {
-    let is_ours = object.get("inferometer").is_some_and(Value::is_object);
+    let own = object.get("inferometer");
+    let tool = match own.map(|own| own["definitions"] == DEFINITIONS) {
+        Some(true) => &EXPORTED,
+        Some(false) => &BENCH_SERVE,
+        None => &TOOL,
+    };
     let fields = Fields::new(source, TOOL.name, object);
     fields.require(&["model_id", "duration", "completed", "request_rate|max_concurrency"])?;
-    let (mut result, fields) = serving::read(if is_ours { &BENCH_SERVE } else { &TOOL }, fields)?;
+    let (mut result, fields) = serving::read(tool, fields)?;
     result.model = fields.text("model_id")?.unwrap_or_default().to_owned();
     result.api = api(&fields)?;
     result.settings = settings(&fields);

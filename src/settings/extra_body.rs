@@ -30,6 +30,9 @@ pub fn check(extra: &Map<String, Value>) -> Result<()> {
             "max_tokens" | "max_completion_tokens" => {
                 return refuse(name, "replaces the answer length that is asked for");
             }
+            "stream_options" if asks_no_usage(value) => {
+                return refuse(name, "turns the token counts of the server off");
+            }
             "model" => {
                 return Err(Error::usage("the extra body sets `model`")
                     .with_hint("name the model by `--model`"));
@@ -41,6 +44,11 @@ pub fn check(extra: &Map<String, Value>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether the answer would come without usage.
+fn asks_no_usage(stream_options: &Value) -> bool {
+    stream_options["include_usage"] != Value::Bool(true)
 }
 
 /// The secrets that the extra body holds: texts under names such as `api_key`.
@@ -82,6 +90,8 @@ mod tests {
             r#"{"messages":[]}"#,
             r#"{"prompt":"x"}"#,
             r#"{"max_tokens":2}"#,
+            r#"{"stream_options":null}"#,
+            r#"{"stream_options":{"include_usage":false}}"#,
             r#"{"max_completion_tokens":2}"#,
         ] {
             let error = check(refused).unwrap_err();
@@ -90,7 +100,13 @@ mod tests {
                 "{refused}: {error}"
             );
         }
-        for taken in [r#"{"stream":true}"#, r#"{"n":1}"#, r#"{"n":null}"#, r#"{"top_k":4}"#] {
+        for taken in [
+            r#"{"stream_options":{"include_usage":true}}"#,
+            r#"{"stream":true}"#,
+            r#"{"n":1}"#,
+            r#"{"n":null}"#,
+            r#"{"top_k":4}"#,
+        ] {
             assert!(check(taken).is_ok(), "{taken}");
         }
     }

@@ -130,7 +130,7 @@ pub(crate) fn public(name: &str) -> Checked<()> {
         return Err(Error::usage(format!(
             "metadata `{name}` is stored as it is, and named as a secret"
         ))
-        .with_hint("leave it out, or give it another name"));
+        .with_hint("leave it out: metadata stands in every report"));
     }
     Ok(())
 }

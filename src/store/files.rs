@@ -164,6 +164,15 @@ pub(super) enum Claim {
 /// # Errors
 /// Where the file cannot be written; the old one is then untouched.
 pub fn write_atomic(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+    // What is there stays what it is: a link keeps pointing at its file, a pipe or device is written to.
+    let target = if path.is_symlink() { fs::canonicalize(path).ok() } else { None };
+    let path = target.as_deref().unwrap_or(path);
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        let written = OpenOptions::new().write(true).open(path);
+        return written
+            .and_then(|mut special| special.write_all(content.as_ref()))
+            .map_err(|error| failed("write", path, error));
+    }
     let folder = parent(path);
     make_folder(&folder)?;
     let temporary = folder.join(unique_name(path));

@@ -247,6 +247,39 @@ fn a_file_without_details_keeps_its_tokens_on_the_way_through() {
 }
 
 #[test]
+fn what_a_result_is_written_to_stays_what_it_is() {
+    let server = simulator(|_| {});
+    let place = Place::new();
+    place.write("target.json", "old");
+    std::os::unix::fs::symlink("target.json", place.path().join("link.json")).unwrap();
+    bench(&place, &server.url(), &["--save-result", "--result-filename=link.json"]).ended_with(0);
+    assert!(place.path().join("link.json").is_symlink());
+    assert_eq!(result(&place, "target.json")["completed"], 8);
+    let device = "--result-filename=/dev/null";
+    bench(&place, &server.url(), &["--save-result", device]).ended_with(0);
+    use std::os::unix::fs::FileTypeExt as _;
+    assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+}
+
+#[test]
+fn what_we_export_and_write_we_read_without_complaint() {
+    let server = simulator(|_| {});
+    let place = Place::new();
+    let url = server.url();
+    place.small(&["--url", &url, "--starts=1", "--save-baseline=own"]).ended_with(0);
+    place.run(&["export", "own", "--format=vllm", "--output=out"]).ended_with(0);
+    let read = place.run(&["import", "out", "--as", "again"]).ended_with(0);
+    let all = format!("{}{}", read.stdout, read.stderr);
+    assert!(!all.contains("one of them is wrong"), "{all}");
+    assert!(all.contains("measured by `inferometer export --format vllm`"), "{all}");
+    let even =
+        ["--request-rate=200", "--burstiness=inf", "--save-result", "--result-filename=even.json"];
+    bench(&place, &url, &even).ended_with(0);
+    let read = place.run(&["import", "even.json", "--as", "even"]).ended_with(0);
+    assert!(read.stdout.contains("import/16x8/r200"), "{}", read.stdout);
+}
+
+#[test]
 fn a_figure_that_its_own_file_contradicts_is_not_called() {
     let server = simulator(|_| {});
     let place = Place::new();

@@ -201,6 +201,31 @@ fn a_file_that_contradicts_itself_is_invalid() {
             "{changes}: {told:?}"
         );
     }
+    // Requests that contradict one another, or the whole.
+    let detailed: Value = serde_json::from_str(
+        &fs::read_to_string(sample("vllm-bench-cpu/completions-c8.json")).unwrap(),
+    )
+    .unwrap();
+    let scaled = |name: &str, factor: f64| {
+        let mut file = detailed.clone();
+        for entry in file[name].as_array_mut().unwrap() {
+            *entry = match entry.as_array() {
+                Some(list) => list.iter().map(|v| v.as_f64().unwrap() * factor).collect(),
+                None if entry.is_u64() => (entry.as_u64().unwrap() * factor as u64).into(),
+                None => (entry.as_f64().unwrap() * factor).into(),
+            };
+        }
+        file
+    };
+    for (file, right) in [
+        (scaled("itls", 100.0), "do not add up to their latency"),
+        (scaled("latencies", 0.05), "end before their first token"),
+        (scaled("output_lens", 3.0), "tokens, the total is 3200"),
+    ] {
+        let path = write(folder.path(), "detailed.json", file.to_string());
+        let told = found(&read(&[path]).unwrap(), "contradiction");
+        assert!(told.iter().any(|(_, text)| text.contains(right)), "{right}: {told:?}");
+    }
     // Open loop: throughput × latency may be anything below the cap that was never reached.
     let open = with(json!({"request_rate": 28.0, "max_concurrency": null}));
     let path = write(folder.path(), "open.json", open.to_string());
