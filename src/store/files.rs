@@ -168,10 +168,7 @@ pub fn write_atomic(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let target = if path.is_symlink() { fs::canonicalize(path).ok() } else { None };
     let path = target.as_deref().unwrap_or(path);
     if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
-        let written = OpenOptions::new().write(true).open(path);
-        return written
-            .and_then(|mut special| special.write_all(content.as_ref()))
-            .map_err(|error| failed("write", path, error));
+        return write_plain(path, content);
     }
     let folder = parent(path);
     make_folder(&folder)?;
