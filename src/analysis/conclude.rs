@@ -285,17 +285,18 @@ fn conclude(
 
 /// What a comparison left out or only observes.
 fn findings(comparison: &Comparison) -> Vec<Finding> {
-    let note = |code, text| Finding::new(code, Severity::Note, text);
     let looks = (comparison.looks > 1).then(|| {
         let text = format!(
             "the data were to be looked at {} times; each look has its share of the error",
             comparison.looks
         );
-        note(FindingCode::Looks, text)
+        Finding::new(FindingCode::Looks, Severity::Note, text)
     });
+    // What was left out of a verdict, or stands against it, limits trust in it.
+    let warning = |code, text: &str| Finding::new(code, Severity::Warning, text);
     let judged = |judged: &Note| match &judged.point {
-        Some(point) => note(FindingCode::LeftOut, judged.text.clone()).at(point),
-        None => note(FindingCode::Judged, judged.text.clone()),
+        Some(point) => warning(FindingCode::LeftOut, &judged.text).at(point),
+        None => warning(FindingCode::Judged, &judged.text),
     };
     comparison.notes.iter().map(judged).chain(looks).collect()
 }

@@ -59,8 +59,11 @@ pub fn level(samples: &[(u64, f64)]) -> Option<(f64, Option<f64>)> {
 /// completions, the route, and the server's compute.
 #[must_use]
 pub fn sentence(at: &Circumstances) -> Finding {
-    let text = slots(at)
-        .or_else(|| queue(at))
+    if let Some(text) = slots(at) {
+        // A setting of the server's, which a larger number would mend: no matter of course.
+        return Finding::new(FindingCode::Limit, Severity::Warning, text);
+    }
+    let text = queue(at)
         .or_else(|| client(at))
         .or_else(|| behind(at))
         .or_else(|| route(at))

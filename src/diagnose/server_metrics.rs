@@ -153,7 +153,7 @@ pub(super) fn prefix_cache(rate: f64, before: &str) -> Finding {
         rate * 100.0
     );
     let hint = "prompts share their beginnings, or were sent before (`--replay-prompts`)";
-    Finding::new(FindingCode::PrefixCache, Severity::Note, text).with_hint(hint)
+    Finding::new(FindingCode::PrefixCache, Severity::Warning, text).with_hint(hint)
 }
 
 fn others(told: &BTreeMap<String, f64>) -> Option<Finding> {

@@ -54,7 +54,7 @@ enum Processes {
 }
 
 /// The GPUs that a target's server may use: those that its command names, else those of the environment,
-/// which it inherits. `None`: all.
+/// which it inherits. `None`: all; an empty text: none.
 pub(super) fn visible_devices(target: &Target) -> Option<String> {
     const NAME: &str = "CUDA_VISIBLE_DEVICES";
     let named = match &target.launch {
@@ -66,8 +66,10 @@ pub(super) fn visible_devices(target: &Target) -> Option<String> {
     };
     let devices = named.or_else(|| std::env::var(NAME).ok())?;
     let is_list = |c: char| c.is_ascii_alphanumeric() || matches!(c, ',' | '-');
-    (!devices.is_empty() && !devices.starts_with('-') && devices.chars().all(is_list))
-        .then_some(devices)
+    match devices.is_empty() || devices.starts_with('-') {
+        true => Some(String::new()),
+        false => devices.chars().all(is_list).then_some(devices),
+    }
 }
 
 /// Whether the GPU of this machine says anything of the server.
@@ -96,7 +98,9 @@ impl RoundTelemetry {
         devices: Option<String>,
     ) -> Result<Self> {
         // The GPU beside a client gives no information about a server elsewhere, nor of a simulator.
-        let tells = machine_has_gpu && !settings.is_simulated() && server::is_here(url).await;
+        let allowed = devices.as_deref() != Some("");
+        let tells =
+            machine_has_gpu && allowed && !settings.is_simulated() && server::is_here(url).await;
         Ok(Self {
             url: url.to_owned(),
             client: server_handle::client(url, settings, POOL)?,
@@ -164,7 +168,7 @@ impl RoundTelemetry {
         let text = "several processes answer behind this address and take turns (replicas): their metrics \
                     are not one server's, and are not used";
         let hint = "measure one replica alone to see its queue and cache";
-        Some(Finding::new(FindingCode::Replicas, Severity::Note, text).with_hint(hint))
+        Some(Finding::new(FindingCode::Replicas, Severity::Warning, text).with_hint(hint))
     }
 
     /// Opens what can be sampled, as far as it is known now.
@@ -232,12 +236,9 @@ mod tests {
         };
         assert_eq!(of("env CUDA_VISIBLE_DEVICES=2,3 vllm serve m").as_deref(), Some("2,3"));
         assert_eq!(of("CUDA_VISIBLE_DEVICES=GPU-5a vllm serve m").as_deref(), Some("GPU-5a"));
-        for none in [
-            "CUDA_VISIBLE_DEVICES= serve",
-            "CUDA_VISIBLE_DEVICES=-1 serve",
-            "CUDA_VISIBLE_DEVICES=$(x) y",
-        ] {
-            assert_eq!(of(none), None, "{none}");
+        for none in ["CUDA_VISIBLE_DEVICES= serve", "CUDA_VISIBLE_DEVICES=-1 serve"] {
+            assert_eq!(of(none).as_deref(), Some(""), "{none}");
         }
+        assert_eq!(of("CUDA_VISIBLE_DEVICES=$(x) y"), None);
     }
 }

@@ -27,15 +27,8 @@ pub fn check(extra: &Map<String, Value>) -> Result<()> {
                     "asks for several answers: their tokens cannot be distinguished",
                 );
             }
-            "max_tokens" | "max_completion_tokens" => {
-                return refuse(name, "replaces the answer length that is asked for");
-            }
             "stream_options" if asks_no_usage(value) => {
                 return refuse(name, "turns the token counts of the server off");
-            }
-            "model" => {
-                return Err(Error::usage("the extra body sets `model`")
-                    .with_hint("name the model by `--model`"));
             }
             "prompt" | "messages" => {
                 return refuse(name, "replaces the prompts whose lengths are measured");
@@ -89,10 +82,8 @@ mod tests {
             r#"{"best_of":3}"#,
             r#"{"messages":[]}"#,
             r#"{"prompt":"x"}"#,
-            r#"{"max_tokens":2}"#,
             r#"{"stream_options":null}"#,
             r#"{"stream_options":{"include_usage":false}}"#,
-            r#"{"max_completion_tokens":2}"#,
         ] {
             let error = check(refused).unwrap_err();
             assert!(

@@ -260,9 +260,25 @@ fn extra_body(command: &BenchServeArgs) -> Result<Map<String, Value>> {
                 .with_hint(r#"write `--extra-body '{"top_k": 20}'`"#)
         })?;
         extra_body::check(&extra)?;
+        has_flag_of_its_own(&extra)?;
         fields.extend(extra);
     }
     Ok(fields)
+}
+
+/// Refuses fields that the flags of this command set.
+fn has_flag_of_its_own(extra: &Map<String, Value>) -> Result<()> {
+    for (field, flag) in [
+        ("max_tokens", "--output-len"),
+        ("max_completion_tokens", "--output-len"),
+        ("model", "--served-model-name"),
+    ] {
+        if extra.contains_key(field) {
+            return Err(Error::usage(format!("the extra body sets `{field}`"))
+                .with_hint(format!("give it by `{flag}`")));
+        }
+    }
+    Ok(())
 }
 
 fn lora(command: &BenchServeArgs) -> Result<Lora> {
