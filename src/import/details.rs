@@ -270,7 +270,11 @@ impl Details {
             first_token_ns: first_ns,
             first_output_ns: None,
             last_token_ns: last_ns,
-            end_ns: last_ns,
+            // A failed request without a time was over at once, as far as the file tells.
+            end_ns: last_ns.or_else(|| {
+                let lived_s = positive(self.latency_s(index)).unwrap_or(0.0);
+                failed.then(|| sent_ns.saturating_add(s_to_ns(lived_s)))
+            }),
             input_tokens_asked: tokens(&self.input_lens).unwrap_or(0),
             output_tokens_asked: output_tokens.unwrap_or(0),
             input_tokens: None,

@@ -34,6 +34,19 @@ const EXPORTED: Tool = Tool {
     keeps_requests: "`inferometer run` keeps them beside the run",
 };
 
+/// The same, from a run that was imported from another client's file.
+static EXPORTED_OF_OTHERS: [Tool; 5] = [
+    exported_of("sglang-bench-serving-1"),
+    exported_of("guidellm-1"),
+    exported_of("aiperf-1"),
+    exported_of("inference-perf-1"),
+    exported_of("llm-d-report-0.2"),
+];
+
+const fn exported_of(definitions: &'static str) -> Tool {
+    Tool { definitions, measures: "as the client that measured defines them", ..EXPORTED }
+}
+
 /// Facts of the tool that are kept as settings.
 const SETTINGS: [&str; 6] =
     ["backend", "endpoint_type", "tokenizer_id", "label", "burstiness", "num_prompts"];
@@ -86,9 +99,12 @@ pub(super) fn recognises(object: &Map<String, Value>) -> bool {
 /// If a field is missing or makes no sense.
 pub(super) fn read(source: String, object: Map<String, Value>) -> Result<ToolResult> {
     let own = object.get("inferometer");
-    let tool = match own.map(|own| own["definitions"] == DEFINITIONS) {
-        Some(true) => &EXPORTED,
-        Some(false) => &BENCH_SERVE,
+    let tool = match own.map(|own| own["definitions"].as_str()) {
+        Some(Some(DEFINITIONS)) => &EXPORTED,
+        Some(Some(others)) => {
+            EXPORTED_OF_OTHERS.iter().find(|tool| tool.definitions == others).unwrap_or(&TOOL)
+        }
+        Some(None) => &BENCH_SERVE,
         None => &TOOL,
     };
     let fields = Fields::new(source, TOOL.name, object);

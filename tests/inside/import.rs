@@ -234,6 +234,11 @@ fn all_failed_is_a_run_with_failures_and_nulls() {
         assert_eq!(summary.distributions[&metric], Default::default(), "{metric}");
     }
     assert_eq!(summary.request_throughput, Some(0.0));
+    assert!(
+        summary.concurrency_mean.is_none_or(|mean| mean < 0.01),
+        "{:?}",
+        summary.concurrency_mean
+    );
     // Nothing was overloaded: it refused every request.
     assert_eq!(imported.rounds[0].round.status, RoundStatus::Stopped);
     assert_eq!(imported.rounds[0].round.server.name(), "degraded");
@@ -253,6 +258,19 @@ fn tokens_of_requests_without_lengths_are_those_of_the_whole() {
     let summary = summary(&imported);
     assert_eq!(Some(summary.input_tokens), said["total_input_tokens"].as_u64());
     assert_eq!(Some(summary.output_tokens), said["total_output_tokens"].as_u64());
+}
+
+#[test]
+fn an_export_of_ours_keeps_the_definitions_of_who_measured() {
+    let mut said = value("vllm-bench-cpu/completions-c8.json");
+    for (definitions, right) in [
+        ("guidellm-1", "guidellm-1"),
+        ("sglang-bench-serving-1", "sglang-bench-serving-1"),
+        ("vllm-client-1", "vllm-client-1"),
+    ] {
+        said["inferometer"] = serde_json::json!({"definitions": definitions});
+        assert_eq!(document(&said.to_string()).unwrap().run.definitions, right);
+    }
 }
 
 /// A small detailed file: two completed, one failed.
